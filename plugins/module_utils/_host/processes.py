@@ -1,0 +1,111 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Processes by identity: a pid counts only together with its start time and the boot it belongs to."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+from typing import Any, Optional
+
+
+@dataclasses.dataclass(frozen=True)
+class PidFile:
+    """What the keeper wrote when it started a command.
+
+    start_ticks: field 22 of /proc/PID/stat, clock ticks since boot (proc(5)).
+    mark: identity of the log file at the launch: {path, device, inode, offset}.
+    """
+
+    pid: int
+    start_ticks: int
+    boot_id: str
+    argv: list[str]
+    started_at: str
+    log: str
+    mark: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Exit:
+    """How a kept process ended: an exit code, or the signal that killed it."""
+
+    code: Optional[int]
+    signal: Optional[int]
+    ended_at: str
+
+    def __str__(self) -> str:
+        if self.signal is not None:
+            return f"killed by signal {self.signal} ({signal_name(self.signal)})"
+        return f"exit code {self.code}"
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def boot_id() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as f:
+            return f.read().strip()
+    except OSError:
+        return ""
+
+
+def start_ticks(pid: int) -> Optional[int]:
+    """Start time of a living process in clock ticks since boot; None if it is gone or a zombie."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as f:
+            stat = f.read()
+    except OSError:
+        return None
+    # The name stands in parentheses and may hold anything, so count from the last one.
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    state, started = fields[0], int(fields[19])
+    return None if state in (b"Z", b"X") else started
+
+
+def read_pidfile(path: str) -> Optional[PidFile]:
+    """The record in a pid file; None if there is none or it can't be understood (a torn or foreign file)."""
+    data = _read_json(path)
+    try:
+        return PidFile(**{f.name: data[f.name] for f in dataclasses.fields(PidFile)})
+    except (KeyError, TypeError):
+        return None
+
+
+def alive(record: PidFile) -> bool:
+    return record.boot_id == boot_id() and start_ticks(record.pid) == record.start_ticks
+
+
+def read_exit(pidfile: str, record: PidFile) -> Optional[Exit]:
+    """How the recorded process ended, if its keeper lived to see it."""
+    data = _read_json(pidfile + ".exit")
+    if data.get("pid") != record.pid or data.get("start_ticks") != record.start_ticks:
+        return None
+    return Exit(data.get("code"), data.get("signal"), str(data.get("ended_at", "")))
+
+
+def command_line(pid: int) -> list[str]:
+    """The arguments of a process; empty if it is gone, a kernel thread or not ours to read."""
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            raw = f.read()
+    except OSError:
+        return []
+    return [os.fsdecode(a) for a in raw.rstrip(b"\0").split(b"\0")] if raw else []
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    try:
+        with open(path, encoding="utf-8") as f:
+            data = json.load(f)
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
