@@ -1,0 +1,155 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the engine counts: the text of /metrics and the SpecDecoding lines of its log, read as the same figures."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable
+
+SPEC = "vllm:spec_decode_num_"
+
+
+@dataclasses.dataclass(frozen=True)
+class Drafting:
+    """How often the drafter proposed, how many tokens, and how many of them the target took."""
+
+    drafts: float = 0
+    drafted: float = 0
+    accepted: float = 0
+    accepted_at: tuple[float, ...] = ()
+
+    @property
+    def acceptance_length(self) -> float | None:
+        return 1 + self.accepted / self.drafts if self.drafts else None
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        return self.accepted / self.drafted if self.drafted else None
+
+    @property
+    def per_position(self) -> tuple[float, ...]:
+        return tuple(n / self.drafts for n in self.accepted_at) if self.drafts else ()
+
+    def __add__(self, other: Drafting) -> Drafting:
+        return self._each(other, 1)
+
+    def __sub__(self, other: Drafting) -> Drafting:
+        return self._each(other, -1)
+
+    def _each(self, other: Drafting, sign: int) -> Drafting:
+        length = max(len(self.accepted_at), len(other.accepted_at))
+        mine, theirs = (d.accepted_at + (0.0,) * (length - len(d.accepted_at)) for d in (self, other))
+        return Drafting(
+            self.drafts + sign * other.drafts,
+            self.drafted + sign * other.drafted,
+            self.accepted + sign * other.accepted,
+            tuple(a + sign * b for a, b in zip(mine, theirs)),
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Counters:
+    """One reading of /metrics, summed over engines. None: the engine doesn't publish it."""
+
+    drafting: Drafting | None = None
+    generated: float | None = None
+    cache_hits: float = 0
+    asleep: bool = False
+    started: float | None = None
+
+
+class CountersResetError(Exception):
+    """The counters went backwards: the server was restarted between two readings."""
+
+
+_SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*$")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+def read(text: str) -> Counters:
+    """The counters in a text of the Prometheus format; lines of other programs and torn lines count for nothing."""
+    sums: dict[str, float] = {}
+    positions: dict[int, float] = {}
+    asleep = False
+    for line in text.splitlines():
+        sample = _SAMPLE.match(line)
+        if sample is None:
+            continue
+        name, labels = sample.group(1), dict(_LABEL.findall(sample.group(2) or ""))
+        try:
+            value = float(sample.group(3))
+        except ValueError:
+            continue
+        if name == SPEC + "accepted_tokens_per_pos_total" and labels.get("position", "").isdigit():
+            positions[int(labels["position"])] = positions.get(int(labels["position"]), 0) + value
+        elif name == "vllm:engine_sleep_state":
+            asleep = asleep or (labels.get("sleep_state") == "awake" and value == 0)
+        else:
+            sums[name] = sums.get(name, 0) + value
+    drafting = None
+    if SPEC + "drafts_total" in sums:
+        drafting = Drafting(
+            sums[SPEC + "drafts_total"],
+            sums.get(SPEC + "draft_tokens_total", 0),
+            sums.get(SPEC + "accepted_tokens_total", 0),
+            tuple(positions.get(i, 0) for i in range(max(positions, default=-1) + 1)),
+        )
+    return Counters(
+        drafting,
+        sums.get("vllm:generation_tokens_total"),
+        sums.get("vllm:prefix_cache_hits_total", 0),
+        asleep,
+        sums.get("process_start_time_seconds"),
+    )
+
+
+def delta(before: Counters, after: Counters) -> Counters:
+    """What was counted between two readings."""
+    drafting = None
+    if after.drafting is not None:
+        drafting = after.drafting - (before.drafting or Drafting())
+    generated = None if after.generated is None else after.generated - (before.generated or 0)
+    smallest = min([generated or 0] + ([drafting.drafts, drafting.drafted, drafting.accepted] if drafting else []))
+    if smallest < 0 or before.started != after.started or (before.drafting and not after.drafting):
+        raise CountersResetError
+    return Counters(drafting, generated, after.cache_hits - before.cache_hits, after.asleep, after.started)
+
+
+_FIELDS = {
+    "accepted": re.compile(r"\bAccepted: (\d+) tokens"),
+    "drafted": re.compile(r"\bDrafted: (\d+) tokens"),
+    "length": re.compile(r"Mean acceptance length: ([\d.]+)"),
+    "depth": re.compile(r"Current speculative depth: (\d+)"),
+}
+_PER_POSITION = re.compile(r"Per-position acceptance rate: (\d[\d.]*(?:, \d[\d.]*)*)")
+
+
+def read_line(line: str) -> Drafting | None:
+    """The figures of one log line about speculative decoding, of any era of vLLM; None for every other line.
+
+    A line says how many tokens were drafted, not how many drafts there were. A draft is as long as there are positions;
+    where a line doesn't name those either, the mean length tells; the oldest lines leave it open, and then drafts is 0.
+    """
+    found = {key: match.group(1) for key, match in ((k, p.search(line)) for k, p in _FIELDS.items()) if match}
+    if "acceptance" not in line or "accepted" not in found or "drafted" not in found:
+        return None
+    accepted, drafted = float(found["accepted"]), float(found["drafted"])
+    listed = _PER_POSITION.search(line)
+    rates = [float(r) for r in listed.group(1).split(", ")] if listed else []
+    depth = int(found.get("depth", 0)) or len(rates)
+    if depth:
+        drafts = drafted / depth
+    elif float(found.get("length", 1)) > 1:
+        drafts = accepted / (float(found["length"]) - 1)
+    else:
+        drafts = 0.0
+    return Drafting(drafts, drafted, accepted, tuple(r * drafts for r in rates))
+
+
+def read_lines(lines: Iterable[str]) -> Drafting | None:
+    """The sum over the lines of a log; None if none of them speaks of speculative decoding."""
+    found = [d for d in map(read_line, lines) if d is not None]
+    return sum(found, Drafting()) if found else None

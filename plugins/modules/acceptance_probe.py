@@ -1,0 +1,325 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+---
+module: acceptance_probe
+short_description: Measure how much of what the drafter proposes a running vLLM accepts
+version_added: "0.1.0"
+author: The llmops.vllm authors (@llmops)
+description:
+  - Sends real requests to a running vLLM server and takes the differences of its counters of speculative decoding.
+  - Judges the acceptance length, the acceptance of the first drafted token, and a drop against an earlier measurement,
+    and says in words what the pattern of the figures points to.
+  - Fails unless the verdict is V(pass). The figures are returned either way.
+  - A wrong drafter changes no text; it shows only here and in the speed.
+options:
+  url:
+    description: The root of the server, without C(/v1).
+    type: str
+    default: http://127.0.0.1:8000
+  api_key:
+    description: The key that the server was started with.
+    type: str
+  validate_certs:
+    description: Whether to check the certificate of an C(https) server.
+    type: bool
+    default: true
+  model:
+    description: The served model's name. By default the first that the server lists.
+    type: str
+  prompts:
+    description:
+      - What to ask. By default twelve built-in English prompts, four each of code, maths and prose.
+    type: list
+    elements: str
+  prompts_file:
+    description: A file on the managed host with one prompt a line.
+    type: path
+  unique_prefix:
+    description:
+      - Put a few unique characters before every prompt, so that the server's prefix cache can't know it.
+      - Turn it off for a model that only knows its prompts by heart.
+    type: bool
+    default: true
+  phases:
+    description:
+      - V(short) asks the prompts as they are.
+      - V(long) puts a long text before each, to see whether the drafter's sliding window survives.
+      - V(repeated) asks every prompt twice and measures the second time, to see whether prefix caching
+        spoils the drafter.
+    type: list
+    elements: str
+    choices: [short, long, repeated]
+    default: [short]
+  long_tokens:
+    description:
+      - About how many tokens of text the phase V(long) puts before a prompt, as far as the model's length allows. Take
+        about twice the drafter's window.
+    type: int
+    default: 4096
+  requests:
+    description: Requests in each phase; prompts are taken in turn. By default each prompt once.
+    type: int
+  concurrency:
+    description: Requests at the same time.
+    type: int
+    default: 1
+  max_tokens:
+    description: The most tokens that an answer may have.
+    type: int
+    default: 256
+  chat_template_kwargs:
+    description:
+      - What to hand to the chat template. A drafter trained without thinking wants C(enable_thinking) to be false.
+    type: dict
+  request_timeout:
+    description: Seconds for one request, from its start to its last token.
+    type: float
+    default: 120
+  timeout:
+    description: Seconds for the whole probe.
+    type: float
+    default: 900
+  log:
+    description:
+      - The server's log, to read its lines on speculative decoding where the server shows no counters at C(/metrics).
+    type: path
+  acceptance_length:
+    description: The least acceptance length (1 + accepted / drafts) that passes, in every phase.
+    type: float
+  position_0:
+    description: The least fraction of drafts whose first token is accepted that passes, in every phase.
+    type: float
+  acceptance_rate:
+    description:
+      - The least fraction of drafted tokens accepted that passes, in every phase. It falls as the number of drafted
+        tokens rises, so prefer O(acceptance_length) and O(position_0).
+    type: float
+  min_drafts:
+    description: With fewer drafts than this the verdict is V(insufficient).
+    type: int
+    default: 100
+  baseline:
+    description: What this module returned earlier, or a dictionary with at least C(acceptance_length).
+    type: dict
+  max_drop:
+    description: The largest drop of the acceptance length against O(baseline) that passes, as a fraction.
+    type: float
+    default: 0.1
+attributes:
+  check_mode:
+    description: Can run in check mode without changing anything.
+    support: full
+    details: In check mode nothing is sent and nothing is judged; it says what it would do.
+  diff_mode:
+    description: Shows what changed.
+    support: none
+    details: It changes nothing.
+  idempotent:
+    description: A second run changes nothing.
+    support: full
+    details: It changes nothing, and asks at temperature 0.
+"""
+
+EXAMPLES = r"""
+- name: Let no drafter pass that is accepted less than this
+  llmops.vllm.acceptance_probe:
+    url: http://127.0.0.1:8000
+    acceptance_length: 3.0
+    position_0: 0.5
+    chat_template_kwargs:
+      enable_thinking: false
+
+- name: Look also at long contexts and at repeated prefixes
+  llmops.vllm.acceptance_probe:
+    phases: [short, long, repeated]
+    acceptance_length: 2.5
+
+- name: Compare with what was measured before the upgrade
+  llmops.vllm.acceptance_probe:
+    baseline: "{{ before }}"
+    max_drop: 0.1
+"""
+
+RETURN = r"""
+verdict:
+  description:
+    - V(pass) or V(fail) as demanded.
+    - V(insufficient) if the figures can't carry a judgement.
+    - V(no_speculation) if the server answers without drafting.
+    - V(unreachable) if it gives no usable answer.
+  returned: not in check mode
+  type: str
+  sample: pass
+diagnosis:
+  description: What the figures point to and what to do, in words.
+  returned: not in check mode
+  type: str
+acceptance_length:
+  description: 1 + accepted / drafts, over all phases.
+  returned: when the server answered
+  type: float
+  sample: 4.12
+acceptance_rate:
+  description: Accepted / drafted.
+  returned: when the server answered
+  type: float
+  sample: 0.208
+position_0:
+  description: The fraction of drafts whose first token was accepted.
+  returned: when the server answered
+  type: float
+  sample: 0.81
+per_position:
+  description: The same for every position.
+  returned: when the server answered
+  type: list
+  elements: float
+drafts:
+  description: Drafts made.
+  returned: when the server answered
+  type: int
+drafted:
+  description: Tokens drafted.
+  returned: when the server answered
+  type: int
+accepted:
+  description: Tokens of them accepted.
+  returned: when the server answered
+  type: int
+tokens:
+  description: Tokens received.
+  returned: when the server answered
+  type: int
+tokens_per_second:
+  description: Tokens received per second of wall time of the requests.
+  returned: when the server answered
+  type: float
+time_to_first_token:
+  description: The median over the requests, in seconds.
+  returned: when the server answered
+  type: float
+requests:
+  description: Requests answered.
+  returned: when the server answered
+  type: int
+prompt_tokens:
+  description: Tokens of all prompts.
+  returned: when the server answered
+  type: int
+cache_hits:
+  description: Prompt tokens that the server took from its prefix cache.
+  returned: when the server answered
+  type: int
+phases:
+  description: The same figures for each phase.
+  returned: when the server answered
+  type: dict
+model:
+  description: The model that was asked.
+  returned: when the server answered
+  type: str
+version:
+  description: The server's version of vLLM.
+  returned: when the server answered
+  type: str
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.llmops.vllm.plugins.module_utils._engine import diagnosis, probe, prompts
+from ansible_collections.llmops.vllm.plugins.module_utils._engine.requests import NoAnswerError, Server
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "url": {"type": "str", "default": "http://127.0.0.1:8000"},
+            "api_key": {"type": "str", "no_log": True},
+            "validate_certs": {"type": "bool", "default": True},
+            "model": {"type": "str"},
+            "prompts": {"type": "list", "elements": "str"},
+            "prompts_file": {"type": "path"},
+            "unique_prefix": {"type": "bool", "default": True},
+            "phases": {"type": "list", "elements": "str", "choices": list(probe.PHASES), "default": ["short"]},
+            "long_tokens": {"type": "int", "default": 4096, "no_log": False},
+            "requests": {"type": "int"},
+            "concurrency": {"type": "int", "default": 1},
+            "max_tokens": {"type": "int", "default": 256, "no_log": False},
+            "chat_template_kwargs": {"type": "dict"},
+            "request_timeout": {"type": "float", "default": 120},
+            "timeout": {"type": "float", "default": 900},
+            "log": {"type": "path"},
+            "acceptance_length": {"type": "float"},
+            "position_0": {"type": "float"},
+            "acceptance_rate": {"type": "float"},
+            "min_drafts": {"type": "int", "default": 100},
+            "baseline": {"type": "dict"},
+            "max_drop": {"type": "float", "default": 0.1},
+        },
+        mutually_exclusive=[("prompts", "prompts_file")],
+        supports_check_mode=True,
+    )
+    asked = _prompts(module)
+    p = module.params
+    try:
+        server = Server(p["url"], p["api_key"], p["validate_certs"])
+    except ValueError as e:
+        module.fail_json(msg=str(e))
+    plan = probe.Plan(
+        prompts=asked,
+        requests=p["requests"] or len(asked),
+        chat_template_kwargs=p["chat_template_kwargs"] or {},
+        **_of(p, "model", "phases", "concurrency", "max_tokens", "long_tokens", "unique_prefix"),
+        **_of(p, "request_timeout", "timeout", "log"),
+    )
+    if module.check_mode:
+        phases = ", ".join(plan.phases)
+        module.exit_json(
+            changed=False, msg=f"Would send {plan.requests} requests to {server.url} in each phase: {phases}."
+        )
+    try:
+        measurement = probe.measure(server, plan)
+    except NoAnswerError as e:
+        verdict = diagnosis.Verdict("unreachable", e.cause, e.evidence, e.remedy)
+        module.fail_json(msg=verdict.message, verdict=verdict.verdict, diagnosis=verdict.diagnosis)
+    wanted = diagnosis.Wanted(
+        **_of(p, "acceptance_length", "position_0", "acceptance_rate", "min_drafts", "baseline", "max_drop")
+    )
+    verdict = diagnosis.judge(measurement, wanted)
+    result = {
+        "verdict": verdict.verdict,
+        "diagnosis": verdict.diagnosis,
+        "model": measurement.model,
+        "version": measurement.version,
+        "phases": {name: diagnosis.figures(phase) for name, phase in measurement.phases.items()},
+        **diagnosis.figures(measurement.whole),
+    }
+    if verdict.verdict != "pass":
+        module.fail_json(msg=verdict.message, **result)
+    module.exit_json(changed=False, msg=verdict.message, **result)
+
+
+def _of(params: dict, *keys: str) -> dict:
+    return {key: params[key] for key in keys}
+
+
+def _prompts(module: AnsibleModule) -> list:
+    path = module.params["prompts_file"]
+    if path is None:
+        return module.params["prompts"] or list(prompts.BUILT_IN)
+    try:
+        with open(path, encoding="utf-8") as f:
+            found = prompts.from_lines(f.read())
+    except (OSError, ValueError) as e:
+        module.fail_json(msg=f"prompts_file {path} can't be read: {e}")
+    if not found:
+        module.fail_json(msg=f"prompts_file {path} holds no prompt")
+    return found
+
+
+if __name__ == "__main__":
+    main()
