@@ -1,0 +1,316 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Published drafters and their right values. Data: an entry is added by adding it.
+
+A name is not a version, since publishers retrain in place: an entry counts only where the weights agree with it. Only an entry of high
+confidence mends by itself; the others are hints. facts are in canonical terms (see formats).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from typing import Any, Mapping
+
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import Format, understand
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.weights import Weights
+
+HIGH, MEDIUM = "high", "medium"
+_S, _F = "sliding_attention", "full_attention"
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """names: the repositories that publish it."""
+
+    names: tuple[str, ...]
+    confidence: str
+    source: str
+    facts: Mapping[str, Any]
+
+    def agrees(self, weights: Weights) -> bool:
+        """Whether the weights may be this drafter's: no shape says otherwise, and one at least says so."""
+        proofs = weights.proofs()
+        common = [fact for fact in self.facts if fact in proofs]
+        fc, ids = weights.shape("fc.weight"), self.facts.get("target_layer_ids")
+        hidden = self.facts.get("target_hidden_size", self.facts.get("hidden_size"))
+        if fc and ids and hidden and fc[-1] != len(ids) * hidden:
+            return False
+        return bool(common) and all(proofs[fact].value == self.facts[fact] for fact in common)
+
+
+ENTRIES: tuple[Entry, ...] = (
+    Entry(
+        ("z-lab/Qwen3.6-27B-DFlash",),
+        HIGH,
+        "config in three independent public test fixtures, and logs of its GGUF conversion",
+        {
+            "block_size": 16,
+            "head_dim": 128,
+            "hidden_size": 5120,
+            "intermediate_size": 17408,
+            "layer_types": [_S, _S, _S, _S, _F],
+            "mask_token_id": 248070,
+            "num_attention_heads": 32,
+            "num_hidden_layers": 5,
+            "num_key_value_heads": 8,
+            "num_target_layers": 64,
+            "rope_theta": 10000000,
+            "sliding_window": 2048,
+            "target_layer_ids": [1, 16, 31, 46, 61],
+            "vocab_size": 248320,
+        },
+    ),
+    Entry(
+        ("z-lab/Qwen3.6-35B-A3B-DFlash", "z-lab/Qwen3.5-35B-A3B-DFlash"),
+        HIGH,
+        "public test fixtures (the Qwen3.5 drafter since its retrain of June 2026)",
+        {
+            "block_size": 16,
+            "head_dim": 128,
+            "hidden_size": 2048,
+            "intermediate_size": 6144,
+            "layer_types": [_S, _S, _S, _S, _S, _F],
+            "mask_token_id": 248077,
+            "num_attention_heads": 32,
+            "num_hidden_layers": 6,
+            "num_key_value_heads": 8,
+            "rope_theta": 10000000,
+            "sliding_window": 4096,
+            "target_layer_ids": [1, 6, 11, 16, 22, 27, 32, 37],
+            "vocab_size": 248320,
+        },
+    ),
+    Entry(
+        ("z-lab/Qwen3.5-35B-A3B-DFlash",),
+        MEDIUM,
+        "one public test fixture of the first release, until about May 2026",
+        {
+            "block_size": 16,
+            "hidden_size": 2048,
+            "layer_types": [_F] * 8,
+            "mask_token_id": 248070,
+            "num_hidden_layers": 8,
+            "num_key_value_heads": 4,
+            "target_layer_ids": [1, 10, 19, 28, 37],
+        },
+    ),
+    Entry(
+        ("z-lab/Qwen3.5-122B-A10B-DFlash",),
+        HIGH,
+        "a public issue and a test fixture of revision 2274357, the retrain of 2026-06-19",
+        {
+            "block_size": 16,
+            "layer_types": [_S, _S, _S, _S, _S, _F],
+            "mask_token_id": 248077,
+            "num_hidden_layers": 6,
+            "num_target_layers": 48,
+            "sliding_window": 4096,
+            "target_layer_ids": [1, 7, 14, 20, 26, 32, 39, 45],
+        },
+    ),
+    Entry(
+        ("z-lab/Qwen3.5-122B-A10B-DFlash",),
+        MEDIUM,
+        "a public issue about revision 6c7242c of April 2026",
+        {"block_size": 16, "mask_token_id": 248077, "num_hidden_layers": 4, "sliding_window": 2048},
+    ),
+    Entry(
+        ("z-lab/Qwen3.5-397B-A17B-DFlash",),
+        MEDIUM,
+        "one public test fixture that claims the published shape",
+        {
+            "block_size": 16,
+            "hidden_size": 4096,
+            "mask_token_id": 248077,
+            "num_hidden_layers": 6,
+            "num_target_layers": 60,
+            "target_layer_ids": [1, 9, 17, 25, 33, 41, 49, 57],
+            "vocab_size": 248320,
+        },
+    ),
+    Entry(
+        ("z-lab/Qwen3.5-4B-DFlash", "z-lab/Qwen3.5-9B-DFlash"),
+        MEDIUM,
+        "public issues and the engine's own documentation",
+        {"block_size": 16, "mask_token_id": 248070, "num_target_layers": 32, "target_layer_ids": [1, 8, 15, 22, 29]},
+    ),
+    Entry(
+        ("z-lab/Qwen3.5-27B-DFlash",),
+        MEDIUM,
+        "ids by the formula for 64 layers, layer types from a public pull request, mask token of the family",
+        {
+            "layer_types": [_F] * 5,
+            "mask_token_id": 248070,
+            "num_hidden_layers": 5,
+            "num_target_layers": 64,
+            "target_layer_ids": [1, 16, 31, 46, 61],
+        },
+    ),
+    Entry(
+        ("z-lab/Qwen3-8B-DFlash-b16",),
+        HIGH,
+        "public test fixtures",
+        {
+            "block_size": 16,
+            "head_dim": 128,
+            "hidden_size": 4096,
+            "intermediate_size": 12288,
+            "layer_types": [_F] * 5,
+            "mask_token_id": 151669,
+            "num_attention_heads": 32,
+            "num_hidden_layers": 5,
+            "num_key_value_heads": 8,
+            "num_target_layers": 36,
+            "target_layer_ids": [1, 9, 17, 25, 33],
+            "vocab_size": 151936,
+        },
+    ),
+    Entry(
+        ("z-lab/Qwen3-4B-DFlash-b16",),
+        HIGH,
+        "public test fixtures",
+        {
+            "block_size": 16,
+            "head_dim": 128,
+            "hidden_size": 2560,
+            "layer_types": [_F] * 5,
+            "mask_token_id": 151669,
+            "num_attention_heads": 32,
+            "num_hidden_layers": 5,
+            "num_key_value_heads": 8,
+            "num_target_layers": 36,
+            "target_layer_ids": [1, 9, 17, 25, 33],
+            "vocab_size": 151936,
+        },
+    ),
+    Entry(
+        ("z-lab/gpt-oss-20b-DFlash",),
+        HIGH,
+        "public test fixture of revision d53f655",
+        {
+            "block_size": 8,
+            "hidden_size": 2880,
+            "mask_token_id": 200000,
+            "num_hidden_layers": 8,
+            "num_target_layers": 24,
+            "target_layer_ids": [1, 6, 11, 16, 21],
+        },
+    ),
+    Entry(
+        ("z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat",),
+        MEDIUM,
+        "the publisher's example",
+        {"block_size": 10, "mask_token_id": 128002, "num_target_layers": 32},
+    ),
+    Entry(
+        ("z-lab/Qwen3.8-27B-DFlash2", "incoai/Qwen3.8-27B-DFlash2"),
+        HIGH,
+        "four public test fixtures of revision 50307d4",
+        {
+            "block_size": 8,
+            "conv_group_size": 16,
+            "conv_kernel_size": 2,
+            "head_dim": 128,
+            "hidden_size": 5120,
+            "intermediate_size": 17408,
+            "is_causal": False,
+            "layer_types": [_S] * 5,
+            "mask_token_id": 248070,
+            "max_window_layers": 5,
+            "num_attention_heads": 32,
+            "num_hidden_layers": 5,
+            "num_key_value_heads": 8,
+            "num_target_layers": 64,
+            "rope_theta": 10000000,
+            "selector_rank": 256,
+            "selector_top_k": 16,
+            "sliding_window": 2048,
+            "target_layer_ids": [5, 19, 33, 47, 61],
+            "use_sliding_window": True,
+            "vocab_size": 248320,
+        },
+    ),
+    Entry(
+        ("RedHatAI/Qwen3-8B-speculator.dflash",),
+        HIGH,
+        "its published config",
+        {
+            "block_size": 8,
+            "draft_vocab_size": 32000,
+            "hidden_size": 4096,
+            "layer_types": [_F] * 5,
+            "mask_token_id": 151669,
+            "num_hidden_layers": 5,
+            "num_speculative_tokens": 7,
+            "target_layer_ids": [1, 9, 17, 25, 33],
+        },
+    ),
+    Entry(
+        ("RedHatAI/Qwen3-30B-A3B-speculator.dflash",),
+        MEDIUM,
+        "its model card",
+        {
+            "block_size": 8,
+            "draft_vocab_size": 32000,
+            "hidden_size": 2048,
+            "layer_types": [_S] * 5,
+            "mask_token_id": 151669,
+            "num_hidden_layers": 5,
+            "sliding_window": 2048,
+            "target_layer_ids": [0, 11, 22, 33, 44],
+        },
+    ),
+    Entry(
+        ("RedHatAI/DeepSeek-V4-Flash-speculator.dflash",),
+        HIGH,
+        "its model card",
+        {
+            "block_size": 8,
+            "draft_vocab_size": 32000,
+            "layer_types": [_S] * 5,
+            "num_hidden_layers": 5,
+            "sliding_window": 2048,
+            "target_hidden_size": 16384,
+            "target_layer_ids": [2, 12, 22, 31, 41],
+        },
+    ),
+)
+
+
+class UnknownProfileError(Exception):
+    """No entry goes by that name; the message names the nearest."""
+
+
+def user_entries(profiles: Mapping[str, Any]) -> tuple[Entry, ...]:
+    """The user's own entries, by name. They are the user's word: of high confidence."""
+    return tuple(Entry((name,), HIGH, "your own profile", dict(values)) for name, values in profiles.items())
+
+
+def named(entries: tuple[Entry, ...], profile: str, weights: Weights) -> Entry:
+    """The entry that the user names, by the whole name of its repository or by its last part."""
+    wanted = profile.lower()
+    by_name = [e for e in entries if any(wanted in (n.lower(), n.lower().rpartition("/")[2]) for n in e.names)]
+    if not by_name:
+        known = sorted({name for entry in entries for name in entry.names})
+        near = difflib.get_close_matches(profile, known, n=1, cutoff=0.4)
+        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+        raise UnknownProfileError(f"there is no profile {profile}; {hint}")
+    return next((entry for entry in by_name if entry.agrees(weights)), by_name[0])
+
+
+def matching(entries: tuple[Entry, ...], names: tuple[str, ...], weights: Weights) -> Entry | None:
+    """The entry that a drafter's own name and its weights agree on."""
+    for name in names:
+        for entry in entries:
+            known = [n.lower() for n in entry.names]
+            if (name in known or name in [n.rpartition("/")[2] for n in known]) and entry.agrees(weights):
+                return entry
+    return None
+
+
+def facts_of(entry: Entry, form: Format) -> dict[str, Any]:
+    """What an entry claims of a drafter of this format."""
+    known, _plain = understand(entry.facts, form)
+    return known

@@ -1,0 +1,92 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A drafter as it lies on disk: its config.json as text and as a value, its weights' headers, and the names it goes by."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+from typing import Any
+
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import Format, detect
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.weights import Weights, read_weights
+
+_LIMIT = 4 * 1024 * 1024
+
+
+class UnreadableDrafterError(Exception):
+    """There is no drafter to judge; the message is one line that names the file and the cause."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Drafter:
+    directory: str
+    text: str
+    config: dict[str, Any]
+    form: Format
+    weights: Weights
+    names: tuple[str, ...]
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.directory, "config.json")
+
+
+def read_drafter(path: str) -> Drafter:
+    """The drafter in a directory, or beside a config.json."""
+    if not os.path.lexists(path):
+        raise UnreadableDrafterError(f"{path} is not there")
+    directory = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(path) and os.path.basename(path) != "config.json":
+        raise UnreadableDrafterError(f"{path} is neither a directory nor a config.json")
+    text, config = read_config(os.path.join(directory, "config.json"))
+    form = detect(config)
+    if form is None:
+        raise UnreadableDrafterError(
+            f"{directory}/config.json is no DFlash drafter's: it has neither dflash_config nor speculators_model_type"
+        )
+    return Drafter(directory, text, config, form, read_weights(directory), _names(directory, config))
+
+
+def read_config(path: str) -> tuple[str, dict[str, Any]]:
+    """A config.json as text and as a value."""
+    try:
+        with open(path, "rb") as f:
+            size = os.fstat(f.fileno()).st_size
+            if size > _LIMIT:
+                raise UnreadableDrafterError(f"{path} is no config: {size} bytes, and none is larger than {_LIMIT}")
+            raw = f.read()
+    except OSError as e:
+        raise UnreadableDrafterError(f"{path} can't be read: {e.strerror}") from None
+    if not raw.strip():
+        raise UnreadableDrafterError(f"{path} is empty")
+    if raw.startswith(b"\xef\xbb\xbf"):
+        raise UnreadableDrafterError(f"{path} begins with a byte order mark, which transformers refuses")
+    try:
+        text = raw.decode("utf-8")
+        config = json.loads(text)
+    except UnicodeDecodeError as e:
+        raise UnreadableDrafterError(f"{path} is not UTF-8: {e.reason} at byte {e.start}") from None
+    except json.JSONDecodeError as e:
+        raise UnreadableDrafterError(f"{path} is no JSON, or cut short: {e.msg} at line {e.lineno}") from None
+    except (ValueError, RecursionError) as e:
+        raise UnreadableDrafterError(f"{path} is no usable JSON: {e}") from None
+    if not isinstance(config, dict):
+        raise UnreadableDrafterError(f"{path} is no JSON object but a {type(config).__name__}")
+    return text, config
+
+
+def _names(directory: str, config: dict[str, Any]) -> tuple[str, ...]:
+    """The names a drafter may go by, most telling first: those in its path (of a hub's cache, too), then its own."""
+    found = []
+    for path in (directory, os.path.realpath(directory)):
+        for part in reversed(path.split(os.sep)[-4:]):
+            name = re.sub(r"^models--", "", part).replace("--", "/")
+            found.append(re.sub(r"-[0-9a-f]{12}$", "", name))
+    stated = config.get("_name_or_path")
+    if isinstance(stated, str):
+        found.append(stated)
+    return tuple(dict.fromkeys(name.lower() for name in found if name))
