@@ -71,6 +71,28 @@ def start_ticks(pid: int) -> Optional[int]:
     return None if state in (b"Z", b"X") else started
 
 
+def session_members(record: PidFile) -> list[int]:
+    """Living processes of the session that the recorded process leads or led, itself included.
+
+    A server's workers stay in its session when it is killed, so they are found after its death. A session of an earlier boot, or one
+    that another process has founded since under the same number, is not the recorded one.
+    """
+    if record.boot_id != boot_id():
+        return []
+    founder = start_ticks(record.pid)
+    if founder is not None and founder != record.start_ticks:
+        return []
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and start_ticks(int(name)) is not None:
+            try:
+                if os.getsid(int(name)) == record.pid:
+                    found.append(int(name))
+            except OSError:  # gone meanwhile
+                continue
+    return sorted(found)
+
+
 def read_pidfile(path: str) -> Optional[PidFile]:
     """The record in a pid file; None if there is none or it can't be understood (a torn or foreign file)."""
     data = _read_json(path)

@@ -1,0 +1,71 @@
+# Everything that is made here stays under the clone: .venv (the controller), .collections (the link by which Ansible finds the
+# collection), .demo (the engine and what it serves).
+#
+#   make demo          a wrong drafter config, measured, mended and measured again on the real engine
+#   make demo KEEP=1   the same, and the good server stays up
+#   make test          lint, unit tests, and the real engine driven by the playbooks
+#   make clean         away with all of it
+
+SHELL := /bin/bash
+PYTHON ?= python3
+BIN := .venv/bin
+INVENTORY := inventories/localhost
+PLAY = $(BIN)/ansible-playbook -i $(INVENTORY)
+LINK := .collections/ansible_collections/llmops/vllm
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+export PATH := $(CURDIR)/$(BIN):$(PATH)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo stop test lint unit engine check clean
+
+help:
+	@sed -n 's/^#   /  /p' Makefile
+
+check:
+	@PYTHON=$(PYTHON) requirements/check.sh
+
+$(LINK):
+	@mkdir -p $(@D) && ln -s ../../.. $@
+
+.venv/controller: requirements/controller.txt requirements/constraints.txt | check
+	@echo "Making .venv with ansible-core ..."
+	@$(PYTHON) -m venv --clear .venv
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/controller.txt
+	@touch $@
+
+.venv/test: requirements/test.txt .venv/controller
+	@echo "Adding the tools of the tests to .venv ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/test.txt
+	@touch $@
+
+demo: .venv/controller | check $(LINK)
+	@mkdir -p .demo
+	@stop() { $(PLAY) playbooks/stop.yml > /dev/null; }; trap 'stop; exit 130' INT TERM; \
+	$(PLAY) playbooks/compare.yml $(if $(KEEP),-e vllm_compare_keep=true)
+	@$(if $(KEEP),printf '%s\n' "The mended drafter serves. Try it:" \
+	  "  curl -s http://127.0.0.1:18500/v1/chat/completions -H 'Content-Type: application/json' \\" \
+	  "    -d '{\"model\": \"tiny\", \"messages\": [{\"role\": \"user\", \"content\": \"Recite chapter 3\"}], \"temperature\": 0}'" \
+	  "and end it with: make stop",true)
+
+stop: .venv/controller | $(LINK)
+	@$(PLAY) playbooks/stop.yml
+
+test: lint unit engine
+
+lint: .venv/test | $(LINK)
+	ruff check .
+	ruff format --check .
+	mypy
+	yamllint .
+	ansible-lint
+	shellcheck .ci/run requirements/check.sh
+
+unit: .venv/test | $(LINK)
+	pytest tests/unit
+
+engine: .venv/test | check $(LINK)
+	pytest tests/e2e
+
+clean: | $(LINK)
+	@if [ -x $(BIN)/ansible-playbook ]; then $(PLAY) playbooks/stop.yml; fi
+	rm -rf .venv .collections .demo

@@ -1,0 +1,53 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who holds a TCP port of this host."""
+
+from __future__ import annotations
+
+import errno
+import glob
+import os
+import socket
+from typing import Optional
+
+LISTEN = "0A"  # the state's number in /proc/net/tcp, see proc(5)
+
+
+def is_free(host: str, port: int) -> bool:
+    """Whether a server could bind host:port now.
+
+    Asked of the kernel by binding, since only it knows which addresses overlap. Raises OSError where the address isn't this host's.
+    """
+    family, kind, protocol, _name, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family, kind, protocol) as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind(address)
+        except OSError as e:
+            if e.errno == errno.EADDRINUSE:
+                return False
+            raise
+    return True
+
+
+def listeners(port: int) -> list[int]:
+    """Pids of the processes that listen on the port, as far as this user may see them."""
+    inodes = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(table, encoding="ascii") as f:
+                rows = [line.split() for line in f][1:]
+        except OSError:
+            continue
+        inodes |= {row[9] for row in rows if row[3] == LISTEN and int(row[1].rsplit(":", 1)[1], 16) == port}
+    links = {f"socket:[{inode}]" for inode in inodes}
+    pids = {int(fd.split("/")[2]) for fd in glob.glob("/proc/[0-9]*/fd/*") if links and _readlink(fd) in links}
+    return sorted(pids)
+
+
+def _readlink(path: str) -> Optional[str]:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return None

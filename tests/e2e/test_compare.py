@@ -1,0 +1,31 @@
+"""The story's A/B on the real engine: the wrong config is slow and right, the mended one fast and right."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ansible_collections.llmops.vllm.plugins.module_utils._host import processes
+
+pytestmark = pytest.mark.engine
+
+
+def test_compare_measures_mends_and_leaves_nothing(site, tmp_path):
+    report = tmp_path / "compare.json"
+    run = site.play("compare", vllm_compare_report=str(report))
+    assert run.code == 0
+
+    figures = json.loads(report.read_text())
+    assert set(figures) == {"before", "after"}
+    before, after = figures["before"], figures["after"]
+    assert before["acceptance_rate"] <= 0.05
+    assert after["acceptance_rate"] >= 0.95
+    assert before["acceptance_length"] < 1.5
+    assert after["acceptance_length"] > 7
+    assert after["position_0"] > 0.95
+    assert after["tokens_per_second"] > before["tokens_per_second"]
+    assert f"acceptance rate{before['acceptance_rate']:>13.1%}{after['acceptance_rate']:>10.1%}" in run.output
+
+    assert processes.session_members(site.record) == []
+    assert len(list((site.home / "log").iterdir())) == 2

@@ -1,0 +1,201 @@
+"""vllm_process with real processes: what it starts, what it never mistakes for its own, and that nothing stays behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.llmops.vllm.plugins.module_utils._host import ports, processes
+
+MODULE = Path(__file__).parents[3] / "plugins/modules/vllm_process.py"
+# Says that it is up, then waits for a signal; `deaf` as argument makes it ignore TERM, `parent` gives it a child that outlives it.
+SERVER = """
+import signal, subprocess, sys, time
+if "deaf" in sys.argv: signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if "parent" in sys.argv: print("child", subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]).pid, flush=True)
+print("up", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture
+def process(tmp_path):
+    """Calls the module the way Ansible does, and ends whatever is left at the end."""
+
+    def call(check=False, **params):
+        args = {"pidfile": str(tmp_path / "run/server.pid"), "log": str(tmp_path / "log/server-{n}.log"), **params}
+        args |= {"_ansible_check_mode": check, "_ansible_diff": True, "_ansible_tmpdir": str(tmp_path), "_ansible_remote_tmp": str(tmp_path)}
+        env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run(
+            [sys.executable, "-c", PROFILED.format(module=str(MODULE))],
+            input=json.dumps({"ANSIBLE_MODULE_ARGS": args}), capture_output=True, text=True, env=env, timeout=60,
+        )  # fmt: skip
+        assert done.stdout, done.stderr
+        return json.loads(done.stdout)
+
+    yield call
+    call(state="stopped", stop_timeout=1)
+
+
+# How a module is handed its arguments differs between the versions of ansible-core.
+PROFILED = """
+import runpy, sys
+from ansible.module_utils import basic
+if hasattr(basic, "_ANSIBLE_PROFILE"):
+    basic._ANSIBLE_PROFILE = "legacy"
+basic._ANSIBLE_ARGS = sys.stdin.buffer.read()
+runpy.run_path("{module}", run_name="__main__")
+"""
+
+
+def server(*words):
+    return [sys.executable, "-u", "-c", SERVER, *words]
+
+
+def wait_for(path, text):
+    """Look until a file says so, for 20 s at most."""
+    deadline = time.monotonic() + 20
+    while text not in (Path(path).read_text() if Path(path).exists() else ""):
+        assert time.monotonic() < deadline, f"{path} never said {text!r}"
+        time.sleep(0.02)
+
+
+def test_starts_once_and_stops(process):
+    first = process(argv=server())
+    assert first["changed"], first
+    assert processes.command_line(first["pid"])[-1] == SERVER
+    again = process(argv=server())
+    assert (again["changed"], again["pid"], again["mark"]) == (False, first["pid"], first["mark"])
+    stopped = process(state="stopped")
+    assert stopped["changed"]
+    assert stopped["pid"] is None
+    assert (stopped["exit"]["code"], stopped["exit"]["signal"]) == (None, signal.SIGTERM)
+    assert processes.start_ticks(first["pid"]) is None
+    assert not process(state="stopped")["changed"]
+
+
+def test_leads_a_session_of_its_own(process):
+    started = process(argv=server())
+    assert os.getsid(started["pid"]) == started["pid"] == os.getpgid(started["pid"])
+
+
+def test_another_command_replaces_it_with_a_fresh_log(process):
+    first = process(argv=server())
+    second = process(argv=server("other"))
+    assert second["changed"]
+    assert second["pid"] != first["pid"]
+    assert [Path(r["log"]).name for r in (first, second)] == ["server-1.log", "server-2.log"]
+    assert Path(first["log"]).exists()
+    assert "other" not in second["diff"]["before"]
+    assert "other" in second["diff"]["after"]
+    identity = os.stat(second["log"])
+    assert (second["mark"]["device"], second["mark"]["inode"], second["mark"]["offset"]) == (identity.st_dev, identity.st_ino, 0)
+
+
+def test_check_mode_touches_nothing(process, tmp_path):
+    assert process(check=True, argv=server())["changed"]
+    assert not (tmp_path / "run").exists()
+    running = process(argv=server())
+    assert process(check=True, state="stopped")["changed"]
+    assert processes.start_ticks(running["pid"]) is not None
+
+
+def test_a_deaf_process_is_killed(process):
+    started = process(argv=server("deaf"))
+    wait_for(started["log"], "up")
+    stopped = process(state="stopped", stop_timeout=1)
+    assert stopped["exit"]["signal"] == signal.SIGKILL
+    assert stopped["actions"] == [f"sent {what} {started['pid']}" for what in ("TERM to", "TERM again to", "KILL to")]
+
+
+def test_workers_of_a_killed_server_are_ended(process):
+    """A killed vLLM leaves its engine behind, holding the GPUs."""
+    started = process(argv=server("parent"))
+    wait_for(started["log"], "up")
+    child = int(Path(started["log"]).read_text().split()[1])
+    os.kill(started["pid"], signal.SIGKILL)
+    again = process(argv=server())
+    assert processes.start_ticks(child) is None
+    assert str(child) in again["actions"][0]
+    assert again["pid"]
+
+
+def test_a_reused_pid_is_not_ours(process, tmp_path):
+    """The record says another start time, as after a pid came round again: the stranger under that pid is left alone."""
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    try:
+        process(argv=server())
+        process(state="stopped")
+        pidfile = tmp_path / "run/server.pid"
+        record = json.loads(pidfile.read_text())
+        record["pid"] = stranger.pid
+        pidfile.write_text(json.dumps(record))
+        assert not process(state="stopped")["changed"]
+        assert process(argv=server())["pid"] != stranger.pid
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+@pytest.mark.parametrize("content", ["", "123\n", '{"pid": 1}', '{"pid": 1, "start', "[]"])
+def test_a_foreign_or_torn_pid_file_is_no_process(process, tmp_path, content):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/server.pid").write_text(content)
+    assert not process(state="stopped")["changed"]
+    assert process(argv=server())["changed"]
+
+
+def test_an_occupied_port_is_named_before_anything_is_stopped(process):
+    running = process(argv=server())
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        port = s.getsockname()[1]
+        refused = process(argv=server("other"), port=port)
+    assert refused["failed"]
+    assert f"Port {port} on 127.0.0.1 is occupied by pid {os.getpid()}" in refused["msg"]
+    assert processes.start_ticks(running["pid"]) is not None
+
+
+def test_an_address_of_another_host_is_refused(process):
+    refused = process(argv=server(), host="192.0.2.7", port=8000)
+    assert "192.0.2.7:8000 can't be listened on" in refused["msg"]
+
+
+def test_a_missing_program_stops_nothing(process):
+    running = process(argv=server())
+    refused = process(argv=["/nowhere/python", "launch.py"])
+    assert "There is no program /nowhere/python on this host." in refused["msg"]
+    assert processes.start_ticks(running["pid"]) is not None
+
+
+def test_an_unknown_user_is_said(process, tmp_path):
+    refused = process(argv=server(), user="nobody-by-this-name")
+    assert "nobody-by-this-name" in refused["msg"]
+    assert not (tmp_path / "run/server.pid").exists()
+
+
+def test_an_exit_code_is_remembered(process, tmp_path):
+    process(argv=[sys.executable, "-c", "raise SystemExit(3)"])
+    wait_for(tmp_path / "run/server.pid.exit", '"code": 3')
+    assert process(state="stopped")["exit"]["code"] == 3
+
+
+def test_listeners_are_found_on_ipv4_and_ipv6():
+    for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
+        with socket.socket(family) as s:
+            s.bind((address, 0))
+            s.listen()
+            port = s.getsockname()[1]
+            assert ports.listeners(port) == [os.getpid()]
+            assert not ports.is_free(address, port)
+        assert ports.is_free(address, port)
