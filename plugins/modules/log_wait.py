@@ -195,6 +195,7 @@ mark:
   sample: {"path": "/opt/vllm/instances/default/log/r1-1.log", "device": 2049, "inode": 131, "offset": 24814}
 """
 
+import dataclasses
 import re
 from typing import Any
 
@@ -203,6 +204,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._logs import report
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower, NotALog
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge, Profile
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import Life
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import mask
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.patterns import Pattern
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.stages import Stage
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.wait import Limits, Wait
@@ -245,7 +247,9 @@ def wait(params: dict[str, Any], profile: Profile) -> tuple[dict[str, Any], str]
     state = part.get("state") or {}
     elapsed = float(part.get("elapsed") or 0)
     follower = Follower(params["path"], state.get("mark") or params["mark"], params["since"])
-    judge = Judge(profile, params["context"], state.get("judge"))
+    judge = Judge(profile, params["context"])
+    if state:
+        judge.load(state["judge"])
     life = Life(params["pid"], params["pidfile"] or "", state.get("life"))
     limits = Limits(params["timeout"], params["stall"], elapsed + float(part["seconds"]) if part else None)
     waiting = Wait(follower, judge, life, limits, elapsed, state)
@@ -254,13 +258,13 @@ def wait(params: dict[str, Any], profile: Profile) -> tuple[dict[str, Any], str]
     judge = waiting.judge
     cause = judge.cause() if verdict in ("failed", "exited") else None
     matched = {"ready": judge.ready, "failed": judge.failed, "stopped": judge.stopping}.get(verdict)
-    stage = judge.stages[-1]["name"] if judge.stages else ""
+    stage = judge.progress.stage
     result = {
         "changed": False,
         "verdict": verdict,
         "was_ready": bool(judge.ready),
-        "stages": judge.durations(waiting.elapsed),
-        "facts": judge.facts,
+        "stages": judge.progress.durations(waiting.elapsed),
+        "facts": judge.progress.facts,
         "elapsed": round(waiting.elapsed, 1),
         "lines": judge.lines,
         "bytes": waiting.bytes,
@@ -282,15 +286,25 @@ def wait(params: dict[str, Any], profile: Profile) -> tuple[dict[str, Any], str]
         ),
     }
     if matched:
-        result["matched"] = matched
+        result["matched"] = dataclasses.asdict(matched)
     if cause:
-        result["cause"] = {k: cause[k] for k in ("kind", "number", "process", "text", "hint", "context")}
-    if judge.warnings or follower.notes:
-        result["warnings"] = judge.warnings + follower.notes
+        result["cause"] = {k: getattr(cause, k) for k in ("kind", "number", "process", "text", "hint", "context")}
+    if judge.notes or follower.notes:
+        result["warnings"] = judge.notes + follower.notes
+    result = masked(result)
     if part and verdict == "pending":
         result["_state"] = waiting.state()
-        result["_progress"] = {"stage": stage, "percent": judge.percent}
+        result["_progress"] = {"stage": stage, "percent": judge.progress.percent}
     return result, verdict
+
+
+def masked(value: Any) -> Any:
+    """The value with every text in it masked."""
+    if isinstance(value, dict):
+        return {k: masked(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [masked(v) for v in value]
+    return mask(value) if isinstance(value, str) else value
 
 
 def read_profile(module: AnsibleModule) -> Profile:
@@ -304,9 +318,9 @@ def read_profile(module: AnsibleModule) -> Profile:
         return found
 
     def patterns(option: str) -> list[Pattern]:
-        return [Pattern(r.pattern, option, r) for r in compiled(option)]
+        return [Pattern(r.pattern, option, r, raw=True) for r in compiled(option)]
 
-    stages = [Stage("", r, "") for r in compiled("stages")]
+    stages = [Stage("", r) for r in compiled("stages")]
     return Profile(
         patterns("ready"), patterns("failed"), patterns("ignore"), stages, module.params["profile"] == "vllm"
     )

@@ -15,13 +15,17 @@ import re
 
 @dataclasses.dataclass(frozen=True)
 class Pattern:
-    """name: of this pattern; kind: the sort of thing it tells; hint: what to do about it."""
+    """name: of this pattern; kind: the sort of thing it tells; hint: what to do about it.
+
+    raw: it may also find itself in what stands before the text.
+    """
 
     name: str
     kind: str
     regex: re.Pattern[str]
     hint: str = ""
     samples: tuple[str, ...] = ()
+    raw: bool = False
 
 
 def _p(name: str, kind: str, regex: str, *samples: str, hint: str = "") -> Pattern:
@@ -30,15 +34,14 @@ def _p(name: str, kind: str, regex: str, *samples: str, hint: str = "") -> Patte
 
 READY = (_p("startup_complete", "ready", r"^Application startup complete\.", "Application startup complete."),)
 
-LAUNCH = (_p("arguments", "launch", r"^non-default args: ", "non-default args: {'model_tag': '/srv/models/target'}"),)
+LAUNCH = _p("arguments", "launch", r"^non-default args: ", "non-default args: {'model_tag': '/srv/models/target'}")
 
 STOPPING = (
     _p(
         "signal",
         "stopping",
-        r"^\[shutdown\] (?:API server: shutdown triggered|EngineCore: trigger received signal=)",
+        r"^\[shutdown\] API server: shutdown triggered",
         "[shutdown] API server: shutdown triggered",
-        "[shutdown] EngineCore: trigger received signal=SIGTERM",
     ),
     _p(
         "shutting_down",
@@ -49,6 +52,9 @@ STOPPING = (
     ),
     _p("interrupt", "stopping", r"^KeyboardInterrupt(?:: \w+)?$", "KeyboardInterrupt", "KeyboardInterrupt: terminated"),
 )
+
+PROCESS = _p("process", "signature", r"^Process \S+:$", "Process EngineCore_DP0:")
+"""Whose traceback comes next, written without the process before each line."""
 
 FATAL = (
     _p(
@@ -390,6 +396,9 @@ CAUSES = (
         " memory'` or `dmesg -T` for the kernel's hand, and the memory limit of its unit or container.",
     ),
 )
+
+ENDS = ("killed", "engine_died")
+"""Kinds that tell how a process ended, and not why."""
 
 BENIGN = (
     _p(

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import mask
+
 
 def message(
     verdict: str,
@@ -14,9 +16,9 @@ def message(
     source: str,
     elapsed: float,
     limit: float,
-    ready: Optional[dict[str, Any]] = None,
-    cause: Optional[dict[str, Any]] = None,
-    matched: Optional[dict[str, Any]] = None,
+    ready: Optional[Any] = None,
+    cause: Optional[Any] = None,
+    matched: Optional[Any] = None,
     stage: str = "",
     hint: str = "",
     pid: int = 0,
@@ -50,14 +52,14 @@ def message(
     else:
         lines.append("Not ready yet" + (f": {stage}." if stage else "."))
     if cause:
-        lines.append(f"Cause: {cause['text']}")
-        by = f" ({cause['process']})" if cause["process"] else ""
-        lines.append(f"Where: {source}:{cause['number']}{by}")
+        lines.append(f"Cause: {cause.text}")
+        by = f" ({cause.process})" if cause.process else ""
+        lines.append(f"Where: {source}:{cause.number}{by}")
         if exit:
             lines.append(f"Then {_ended(who, exit, start=False)}.")
-        hint = cause["hint"] or hint
+        hint = cause.hint or hint
     elif matched and verdict != "ready":
-        lines.append(f"Where: {source}:{matched['number']}: {matched['text']}")
+        lines.append(f"Where: {source}:{matched.number}: {matched.text}")
     elif verdict not in ("ready", "missing"):
         lines.append(f"Log: {source}")
         if recent:
@@ -67,7 +69,7 @@ def message(
         lines.append(f"Remedy: {hint}")
     if reconnects:
         lines.append(f"The connection was lost and made again {reconnects} time{'s' if reconnects > 1 else ''}.")
-    return "\n".join(lines)
+    return mask("\n".join(lines))
 
 
 def _ended(who: str, exit: str, start: bool = True) -> str:

@@ -9,7 +9,6 @@ import dataclasses
 import time
 from typing import Any, Optional
 
-from ansible_collections.llmops.vllm.plugins.module_utils._logs import patterns
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import Life
@@ -56,7 +55,7 @@ class Wait:
             "bytes": self.bytes - len(self.scanner.rest),
             "appeared": self.appeared,
             "moved": self.moved,
-            "judge": self.judge.state(),
+            "judge": self.judge.dump(),
             "life": self.life.state(),
             "mark": self.mark(),
         }
@@ -118,8 +117,8 @@ class Wait:
             if self.limits.timeout and self.elapsed > self.limits.timeout:
                 break
             data = self.follower.read()
-        if read and not patterns.IDLE[0].regex.search(self.judge.last):
-            self.moved = self.elapsed
+        if self.judge.moved:
+            self.moved, self.judge.moved = self.elapsed, False
         self.appeared = self.appeared or self.follower.found
         return read
 
