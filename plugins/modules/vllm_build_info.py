@@ -66,12 +66,12 @@ findings:
 import glob
 import json
 import os
-from typing import Any, Optional
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 
-def installed_version(venv: str) -> Optional[str]:
+def installed_version(venv: str) -> str | None:
     """The version in the metadata of the distribution vllm, which is the name that ``vllm serve`` itself looks for."""
     for path in glob.glob(os.path.join(glob.escape(venv), "lib/python3*/site-packages/vllm-*.dist-info/METADATA")):
         with open(path, encoding="utf-8") as f:
@@ -81,7 +81,7 @@ def installed_version(venv: str) -> Optional[str]:
     return None
 
 
-def stamped_version(stamp: str) -> Optional[str]:
+def stamped_version(stamp: str) -> str | None:
     try:
         with open(stamp, encoding="utf-8") as f:
             return str(json.load(f)["version"])
@@ -89,7 +89,7 @@ def stamped_version(stamp: str) -> Optional[str]:
         return None
 
 
-def judge(venv: str, stamp: Optional[str]) -> tuple[Optional[str], list[str]]:
+def judge(venv: str, stamp: str | None) -> tuple[str | None, list[str]]:
     """The version of a venv's vLLM, and what speaks against it."""
     version = installed_version(venv)
     findings = []

@@ -122,7 +122,7 @@ import shutil
 import subprocess
 import sys
 import time
-from typing import Any, NoReturn, Optional
+from typing import Any, NoReturn
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -179,7 +179,9 @@ class Server:
         owners = ports.listeners(port)
         if owners and set(owners) <= set(ours):
             return
-        who = [f"pid {pid} ({' '.join(processes.command_line(pid))[:200] or 'its command is hidden'})" for pid in owners]
+        who = [
+            f"pid {pid} ({' '.join(processes.command_line(pid))[:200] or 'its command is hidden'})" for pid in owners
+        ]
         self.fail(
             f"Port {port} on {host} is occupied by {' and '.join(who) or 'a process that this user may not see'}, "
             "which this pid file does not know. Nothing was stopped or started. Stop that process or choose another port.",
@@ -246,7 +248,7 @@ class Server:
         ]
         return os.path.join(directory, f"{before}{max(numbers, default=0) + 1}{after}")
 
-    def ended(self) -> Optional[processes.Exit]:
+    def ended(self) -> processes.Exit | None:
         """How the recorded process ended. Its keeper needs a moment to write that down."""
         if not self.record or self.running():
             return None

@@ -43,7 +43,9 @@ def test_what_is_left_on_the_host(site, served):
     assert (release / "env.json").stat().st_mode & 0o777 == 0o600
     evidence = json.loads((release / "evidence.json").read_text())
     assert evidence["measured"]["acceptance_rate"] >= 0.95
-    assert json.loads((DRAFTER / "config.json").read_text())["dflash_config"]["mask_token_id"] == 4, "the drafter as found stays"
+    assert json.loads((DRAFTER / "config.json").read_text())["dflash_config"]["mask_token_id"] == 4, (
+        "the drafter as found stays"
+    )
 
 
 @pytest.mark.parametrize(
@@ -127,4 +129,7 @@ def until(condition, seconds):
 
 def engine_of(record):
     """The engine's process, once it calls itself so."""
-    return next((pid for pid in processes.session_members(record) if "EngineCore" in " ".join(processes.command_line(pid))), None)
+    return next(
+        (pid for pid in processes.session_members(record) if "EngineCore" in " ".join(processes.command_line(pid))),
+        None,
+    )

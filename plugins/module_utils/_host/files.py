@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -15,36 +16,31 @@ from collections.abc import Iterator
 
 def write(path: str, data: bytes) -> None:
     """Put data at path at once. A file that is there keeps its mode and owner; a new one may be read by all."""
-    directory, name = os.path.split(path)
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=directory or ".")
-    try:
-        with os.fdopen(descriptor, "wb") as f:
+    with _beside(path) as temporary:
+        with open(temporary, "wb") as f:
             f.write(data)
             _resemble(f.fileno(), path)
             f.flush()
             os.fsync(f.fileno())
         os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
 
 
 def link(target: str, path: str) -> None:
-    """Make path a symbolic link to target at once, in place of whatever link was there."""
-    directory, name = os.path.split(path)
-    temporary = tempfile.mktemp(prefix=f".{name}.", suffix=".tmp", dir=directory)
-    os.symlink(target, temporary)
-    try:
-        os.replace(temporary, path)
-    except BaseException:
+    """Make path a symbolic link to target at once, in place of what was there."""
+    with _beside(path) as temporary:
         os.unlink(temporary)
-        raise
+        os.symlink(target, temporary)
+        os.replace(temporary, path)
+
+
+def is_leftover(name: str) -> bool:
+    """Whether a file is what a writer left behind that was killed."""
+    return re.fullmatch(r"\..+\.[^.]{8}\.tmp", name) is not None
 
 
 @contextlib.contextmanager
-def locked(directory: str) -> Iterator[None]:
-    """Hold a directory for oneself among those who ask for it the same way. It leaves nothing behind."""
+def sole_writer(directory: str) -> Iterator[None]:
+    """Be the only one of those who ask to write into a directory. Leaves no lock file in what is somebody else's."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -53,13 +49,30 @@ def locked(directory: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _resemble(descriptor: int, pattern: str) -> None:
+@contextlib.contextmanager
+def _beside(path: str) -> Iterator[str]:
+    """A new empty file in the same directory, removed if it hasn't taken the place of path."""
+    directory, name = os.path.split(os.path.abspath(path))
+    descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=directory)
+    os.close(descriptor)
     try:
-        wanted = os.stat(pattern)
+        yield temporary
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def _resemble(descriptor: int, path: str) -> None:
+    try:
+        old = os.lstat(path)
     except FileNotFoundError:
         os.fchmod(descriptor, 0o644)
         return
-    os.fchmod(descriptor, stat.S_IMODE(wanted.st_mode))
-    mine = os.fstat(descriptor)
-    if (mine.st_uid, mine.st_gid) != (wanted.st_uid, wanted.st_gid):
-        os.fchown(descriptor, wanted.st_uid, wanted.st_gid)
+    if not stat.S_ISREG(old.st_mode):
+        os.fchmod(descriptor, 0o644)
+        return
+    new = os.fstat(descriptor)
+    if (new.st_uid, new.st_gid) != (old.st_uid, old.st_gid):
+        os.fchown(descriptor, old.st_uid, old.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))

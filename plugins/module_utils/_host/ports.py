@@ -9,7 +9,6 @@ import errno
 import glob
 import os
 import socket
-from typing import Optional
 
 LISTEN = "0A"  # the state's number in /proc/net/tcp, see proc(5)
 
@@ -46,7 +45,7 @@ def listeners(port: int) -> list[int]:
     return sorted(pids)
 
 
-def _readlink(path: str) -> Optional[str]:
+def _readlink(path: str) -> str | None:
     try:
         return os.readlink(path)
     except OSError:

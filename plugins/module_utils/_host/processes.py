@@ -9,7 +9,7 @@ import dataclasses
 import json
 import os
 import signal
-from typing import Any, Optional
+from typing import Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +33,8 @@ class PidFile:
 class Exit:
     """How a kept process ended: an exit code, or the signal that killed it."""
 
-    code: Optional[int]
-    signal: Optional[int]
+    code: int | None
+    signal: int | None
     ended_at: str
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ def boot_id() -> str:
         return ""
 
 
-def start_ticks(pid: int) -> Optional[int]:
+def start_ticks(pid: int) -> int | None:
     """Start time of a living process in clock ticks since boot; None if it is gone or a zombie."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as f:
@@ -93,7 +93,7 @@ def session_members(record: PidFile) -> list[int]:
     return sorted(found)
 
 
-def read_pidfile(path: str) -> Optional[PidFile]:
+def read_pidfile(path: str) -> PidFile | None:
     """The record in a pid file; None if there is none or it can't be understood (a torn or foreign file)."""
     data = _read_json(path)
     try:
@@ -106,7 +106,7 @@ def alive(record: PidFile) -> bool:
     return record.boot_id == boot_id() and start_ticks(record.pid) == record.start_ticks
 
 
-def read_exit(pidfile: str, record: PidFile) -> Optional[Exit]:
+def read_exit(pidfile: str, record: PidFile) -> Exit | None:
     """How the recorded process ended, if its keeper lived to see it."""
     data = _read_json(pidfile + ".exit")
     if data.get("pid") != record.pid or data.get("start_ticks") != record.start_ticks:

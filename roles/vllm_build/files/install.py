@@ -26,10 +26,13 @@ UNFIT = ("torchvision", "torchaudio", "torchcodec")
 CAUSES = (
     (r"No matching distribution found for (\S+)", "no index offers {0}; check the version and the Python it is for"),
     (r"No space left on device", "the disk is full; free some space (an engine takes 4 to 15 GB)"),
-    (r"(Temporary failure in name resolution|Connection refused|Network is unreachable|timed out)", "no network: {0}; name a reachable index in the host's pip configuration"),
+    (
+        r"(Temporary failure in name resolution|Connection refused|Network is unreachable|timed out)",
+        "no network: {0}; name a reachable index in the host's pip configuration",
+    ),
     (r"ResolutionImpossible", "the constraints contradict what the package asks for"),
     (r"ERROR: (.*)", "{0}"),
-)  # fmt: skip
+)
 
 
 def main() -> None:
@@ -86,7 +89,11 @@ def prove() -> str:
     if code or not said:
         library = re.search(r"(lib\S+): cannot open shared object file", output)
         last = (output.strip().splitlines() or [f"exit code {code}"])[-1]
-        fail(f"the host lacks {library[1]}; install the package that brings it" if library else f"vLLM does not import: {last}")
+        fail(
+            f"the host lacks {library[1]}; install the package that brings it"
+            if library
+            else f"vLLM does not import: {last}"
+        )
     return said[1]
 
 

@@ -3,13 +3,30 @@ from __future__ import annotations
 from ansible_collections.llmops.vllm.plugins.filter.comparison import comparison
 from ansible_collections.llmops.vllm.plugins.filter.comparison_table import comparison_table
 
-BEFORE = {"acceptance_length": 1.0149, "acceptance_rate": 0.00213, "position_0": 0.0138, "tokens_per_second": 61.4, "drafts": 9}
-AFTER = {"acceptance_length": 7.921, "acceptance_rate": 0.9887, "position_0": 1.0, "tokens_per_second": 402.6, "drafts": 8}
+BEFORE = {
+    "acceptance_length": 1.0149,
+    "acceptance_rate": 0.00213,
+    "position_0": 0.0138,
+    "tokens_per_second": 61.4,
+    "drafts": 9,
+}
+AFTER = {
+    "acceptance_length": 7.921,
+    "acceptance_rate": 0.9887,
+    "position_0": 1.0,
+    "tokens_per_second": 402.6,
+    "drafts": 8,
+}
 
 
 def test_only_what_says_whether_it_helped():
     assert comparison(BEFORE, AFTER) == {
-        "before": {"acceptance_length": 1.0149, "acceptance_rate": 0.00213, "position_0": 0.0138, "tokens_per_second": 61.4},
+        "before": {
+            "acceptance_length": 1.0149,
+            "acceptance_rate": 0.00213,
+            "position_0": 0.0138,
+            "tokens_per_second": 61.4,
+        },
         "after": {"acceptance_length": 7.921, "acceptance_rate": 0.9887, "position_0": 1.0, "tokens_per_second": 402.6},
     }
 

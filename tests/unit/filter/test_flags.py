@@ -26,7 +26,7 @@ def test_flags(options, arguments):
 
 
 def test_json_comes_back_as_it_went():
-    value = {"model": "/srv/mödels/it's a \"drafter\"", "method": "dflash", "num_speculative_tokens": 7}
+    value = {"model": '/srv/mödels/it\'s a "drafter"', "method": "dflash", "num_speculative_tokens": 7}
     (argument,) = flags({"speculative-config": value})
     assert json.loads(argument.removeprefix("--speculative-config=")) == value
 

@@ -32,7 +32,12 @@ def process(tmp_path):
 
     def call(check=False, **params):
         args = {"pidfile": str(tmp_path / "run/server.pid"), "log": str(tmp_path / "log/server-{n}.log"), **params}
-        args |= {"_ansible_check_mode": check, "_ansible_diff": True, "_ansible_tmpdir": str(tmp_path), "_ansible_remote_tmp": str(tmp_path)}
+        args |= {
+            "_ansible_check_mode": check,
+            "_ansible_diff": True,
+            "_ansible_tmpdir": str(tmp_path),
+            "_ansible_remote_tmp": str(tmp_path),
+        }
         env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         done = subprocess.run(
             [sys.executable, "-c", PROFILED.format(module=str(MODULE))],
@@ -97,7 +102,11 @@ def test_another_command_replaces_it_with_a_fresh_log(process):
     assert "other" not in second["diff"]["before"]
     assert "other" in second["diff"]["after"]
     identity = os.stat(second["log"])
-    assert (second["mark"]["device"], second["mark"]["inode"], second["mark"]["offset"]) == (identity.st_dev, identity.st_ino, 0)
+    assert (second["mark"]["device"], second["mark"]["inode"], second["mark"]["offset"]) == (
+        identity.st_dev,
+        identity.st_ino,
+        0,
+    )
 
 
 def test_check_mode_touches_nothing(process, tmp_path):

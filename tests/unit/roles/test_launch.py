@@ -45,12 +45,26 @@ def launch(tmp_path):
         play = tmp_path / "play.yml"
         play.write_text(PLAY.format(clone=CLONE, out=tmp_path, variables=json.dumps(variables)))
         # Over the include_vars above, extra variables win, as the inventory wins over a role's defaults.
-        command = [sys.executable, "-m", "ansible", "playbook", "-i", "localhost,", "-c", "local", play, "-e", json.dumps(extra)]
+        command = [
+            sys.executable,
+            "-m",
+            "ansible",
+            "playbook",
+            "-i",
+            "localhost,",
+            "-c",
+            "local",
+            play,
+            "-e",
+            json.dumps(extra),
+        ]
         env = {**os.environ, "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"), "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
         done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=CLONE)
         assert done.returncode == 0, done.stdout + done.stderr
         noise = {"VLLM_USE_V1": "0", "PYTHONPATH": "/nowhere", "VIRTUAL_ENV": "/nowhere", "KEEP": "me", "GONE": "1"}
-        said = subprocess.run([sys.executable, tmp_path / "launch.py"], capture_output=True, text=True, env={**os.environ, **noise})
+        said = subprocess.run(
+            [sys.executable, tmp_path / "launch.py"], capture_output=True, text=True, env={**os.environ, **noise}
+        )
         assert said.returncode == 0, said.stderr
         return home, *json.loads(said.stdout)
 
@@ -69,7 +83,9 @@ def test_paths_with_anything_in_them_arrive_whole(launch):
 
 
 def test_only_the_release_decides_what_vllm_sees(launch):
-    _home, _argv, env = launch(vllm_serve_env={"VLLM_LOGGING_LEVEL": "DEBUG", "GONE": None}, vllm_serve_api_key="canary")
+    _home, _argv, env = launch(
+        vllm_serve_env={"VLLM_LOGGING_LEVEL": "DEBUG", "GONE": None}, vllm_serve_api_key="canary"
+    )
     assert {k: v for k, v in env.items() if k.startswith("VLLM_")} == {
         "VLLM_API_KEY": "canary",
         "VLLM_ENGINE_READY_TIMEOUT_S": "1800",
