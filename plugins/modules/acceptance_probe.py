@@ -229,6 +229,8 @@ version:
   type: str
 """
 
+from typing import Any
+
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import diagnosis, probe, prompts
 from ansible_collections.llmops.vllm.plugins.module_utils._engine.requests import NoAnswerError, Server
@@ -249,7 +251,7 @@ def main() -> None:
             "requests": {"type": "int"},
             "concurrency": {"type": "int", "default": 1},
             "max_tokens": {"type": "int", "default": 256, "no_log": False},
-            "chat_template_kwargs": {"type": "dict"},
+            "chat_template_kwargs": {"type": "dict", "default": {}},
             "request_timeout": {"type": "float", "default": 120},
             "timeout": {"type": "float", "default": 900},
             "log": {"type": "path"},
@@ -263,62 +265,82 @@ def main() -> None:
         mutually_exclusive=[("prompts", "prompts_file")],
         supports_check_mode=True,
     )
-    asked = _prompts(module)
     p = module.params
     try:
         server = Server(p["url"], p["api_key"], p["validate_certs"])
+        plan, wanted = _plan(p), _wanted(p)
     except ValueError as e:
         module.fail_json(msg=str(e))
-    plan = probe.Plan(
-        prompts=asked,
-        requests=p["requests"] or len(asked),
-        chat_template_kwargs=p["chat_template_kwargs"] or {},
-        **_of(p, "model", "phases", "concurrency", "max_tokens", "long_tokens", "unique_prefix"),
-        **_of(p, "request_timeout", "timeout", "log"),
-    )
     if module.check_mode:
-        phases = ", ".join(plan.phases)
-        module.exit_json(
-            changed=False, msg=f"Would send {plan.requests} requests to {server.url} in each phase: {phases}."
-        )
+        what = f"{plan.requests} requests to {server.url} in each phase ({', '.join(plan.phases)})"
+        module.exit_json(changed=False, msg=f"Would send {what} and judge what the engine counts meanwhile.")
     try:
         measurement = probe.measure(server, plan)
     except NoAnswerError as e:
-        verdict = diagnosis.Verdict("unreachable", e.cause, e.evidence, e.remedy)
-        module.fail_json(msg=verdict.message, verdict=verdict.verdict, diagnosis=verdict.diagnosis)
-    wanted = diagnosis.Wanted(
-        **_of(p, "acceptance_length", "position_0", "acceptance_rate", "min_drafts", "baseline", "max_drop")
-    )
-    verdict = diagnosis.judge(measurement, wanted)
-    result = {
-        "verdict": verdict.verdict,
-        "diagnosis": verdict.diagnosis,
-        "model": measurement.model,
-        "version": measurement.version,
-        "phases": {name: diagnosis.figures(phase) for name, phase in measurement.phases.items()},
-        **diagnosis.figures(measurement.whole),
-    }
+        verdict = diagnosis.unreachable(e.cause, e.evidence, e.remedy)
+        measured: dict[str, Any] = {}
+    else:
+        verdict = diagnosis.judge(measurement, wanted)
+        measured = {
+            "model": measurement.model,
+            "version": measurement.version,
+            "phases": {name: phase.figures() for name, phase in measurement.phases.items()},
+            **measurement.whole.figures(),
+        }
+    result = {"msg": verdict.message, "verdict": verdict.verdict, "diagnosis": verdict.diagnosis, **measured}
     if verdict.verdict != "pass":
-        module.fail_json(msg=verdict.message, **result)
-    module.exit_json(changed=False, msg=verdict.message, **result)
+        module.fail_json(**result)
+    if verdict.pattern.ill and verdict.pattern.cause:
+        module.warn(verdict.diagnosis)
+    module.exit_json(changed=False, **result)
 
 
-def _of(params: dict, *keys: str) -> dict:
-    return {key: params[key] for key in keys}
+def _plan(p: dict[str, Any]) -> probe.Plan:
+    for key in ("requests", "concurrency", "max_tokens", "long_tokens", "request_timeout", "timeout"):
+        if p[key] is not None and p[key] <= 0:
+            raise ValueError(f"{key} must be more than 0, not {p[key]}")
+    asked = p["prompts"] or list(prompts.BUILT_IN)
+    if p["prompts_file"]:
+        try:
+            with open(p["prompts_file"], encoding="utf-8") as f:
+                asked = prompts.from_lines(f.read())
+        except (OSError, UnicodeDecodeError) as e:
+            raise ValueError(f"prompts_file {p['prompts_file']} can't be read: {e}") from None
+    if not asked or not all(text.strip() for text in asked):
+        raise ValueError(
+            f"{'prompts_file ' + p['prompts_file'] if p['prompts_file'] else 'prompts'} holds an empty prompt"
+        )
+    options = {
+        key: p[key]
+        for key in (
+            "model",
+            "concurrency",
+            "max_tokens",
+            "long_tokens",
+            "unique_prefix",
+            "request_timeout",
+            "timeout",
+            "chat_template_kwargs",
+            "log",
+        )
+    }
+    return probe.Plan(
+        prompts=asked, phases=list(dict.fromkeys(p["phases"])), requests=p["requests"] or len(asked), **options
+    )
 
 
-def _prompts(module: AnsibleModule) -> list:
-    path = module.params["prompts_file"]
-    if path is None:
-        return module.params["prompts"] or list(prompts.BUILT_IN)
-    try:
-        with open(path, encoding="utf-8") as f:
-            found = prompts.from_lines(f.read())
-    except (OSError, ValueError) as e:
-        module.fail_json(msg=f"prompts_file {path} can't be read: {e}")
-    if not found:
-        module.fail_json(msg=f"prompts_file {path} holds no prompt")
-    return found
+def _wanted(p: dict[str, Any]) -> diagnosis.Wanted:
+    for key in ("position_0", "acceptance_rate", "max_drop"):
+        if p[key] is not None and not 0 <= p[key] <= 1:
+            raise ValueError(f"{key} is a fraction from 0 to 1 (0.5 is 50 %), not {p[key]}")
+    baseline = p["baseline"]
+    if baseline is not None and not isinstance(baseline.get("acceptance_length"), (int, float)):
+        raise ValueError(
+            "baseline holds no number acceptance_length: give what this module returned, or {acceptance_length: 4.1}"
+        )
+    return diagnosis.Wanted(
+        **{key: p[key] for key in (*diagnosis.LIMITS, "min_drafts", "baseline", "max_drop")},
+    )
 
 
 if __name__ == "__main__":

@@ -1,14 +1,17 @@
 # Copyright: (c) 2026, the llmops.vllm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The judgement: what the figures of a probe say about the drafter, and whether that passes."""
+"""The judgement: whether the figures of a probe pass, and what their pattern points to."""
 
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._engine.probe import Measurement, Phase
+
+LIMITS = {"acceptance_length": "{:.2f}", "position_0": "{:.1%}", "acceptance_rate": "{:.1%}"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,200 +27,266 @@ class Wanted:
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
-    """verdict: pass, fail, insufficient, no_speculation, unreachable. The rest is for people."""
-
-    verdict: str
-    cause: str
-    evidence: str
-    remedy: str = ""
-
-    @property
-    def diagnosis(self) -> str:
-        return f"{self.cause}. {self.remedy}".strip()
-
-    @property
-    def message(self) -> str:
-        lines = [f"{self.verdict}: {self.cause}.", f"Evidence: {self.evidence}."]
-        return "\n".join([*lines, f"Remedy: {self.remedy}"] if self.remedy else lines)
-
-
-@dataclasses.dataclass(frozen=True)
 class Pattern:
-    """What a pattern of figures points to. ill: it is worth a warning even where nothing was demanded."""
+    """What figures point to. ill: a fault, whatever was wanted; else only a reason for less than was wanted."""
 
     cause: str
     remedy: str = ""
     ill: bool = True
 
 
-CHECK_CONFIG = "Compare the drafter's config.json with its weights and its published values (drafter_info)."
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """verdict: pass, fail, insufficient, no_speculation or unreachable. The rest is for people."""
+
+    verdict: str
+    says: str
+    evidence: str
+    pattern: Pattern
+
+    @property
+    def diagnosis(self) -> str:
+        return " ".join(f"{part}." for part in (self.pattern.cause or self.says, self.pattern.remedy) if part)
+
+    @property
+    def message(self) -> str:
+        parts = (
+            ("", self.says),
+            ("Evidence: ", self.evidence),
+            ("Likely cause: ", self.pattern.cause),
+            ("Remedy: ", self.pattern.remedy),
+        )
+        return "\n".join(f"{label}{part}." for label, part in parts if part)
 
 
-def figures(phase: Phase) -> dict[str, Any]:
-    """What a phase measured, under the names that the module returns."""
-    d = phase.drafting
-    return {
-        "acceptance_length": _round(d.acceptance_length if d else None),
-        "acceptance_rate": _round(d.acceptance_rate if d else None),
-        "position_0": _round(d.per_position[0] if d and d.per_position else None),
-        "per_position": [round(p, 4) for p in d.per_position] if d else [],
-        "drafts": round(d.drafts) if d else 0,
-        "drafted": round(d.drafted) if d else 0,
-        "accepted": round(d.accepted) if d else 0,
-        "tokens": phase.tokens,
-        "tokens_per_second": _round(phase.tokens / phase.seconds if phase.seconds else None),
-        "time_to_first_token": _round(phase.time_to_first_token),
-        "requests": len(phase.answers),
-        "prompt_tokens": sum(a.prompt_tokens for a in phase.answers),
-        "cache_hits": round(phase.cache_hits),
-    }
+def unreachable(cause: str, evidence: str, remedy: str) -> Verdict:
+    return Verdict("unreachable", cause, evidence, Pattern("", remedy))
 
 
 def judge(measurement: Measurement, wanted: Wanted) -> Verdict:
+    doubt = _doubt(measurement, wanted)
+    if doubt is not None:
+        return doubt
+    shortfalls = [*_shortfalls(measurement, wanted), *_drops(measurement, wanted)]
+    pattern = read(measurement)
+    evidence = _evidence(measurement)
+    if shortfalls:
+        return Verdict("fail", f"The drafter fails: {'; '.join(shortfalls)}", evidence, pattern)
+    length = measurement.whole.figures()["acceptance_length"]
+    said = "The acceptance length is unknown" if length is None else f"Acceptance length {length:.2f}"
+    limited = any(getattr(wanted, key) is not None for key in (*LIMITS, "baseline"))
+    said += ", as wanted" if limited else ", and no limit was given"
+    return Verdict("pass", said, evidence, pattern if pattern.ill else Pattern(""))
+
+
+def _doubt(measurement: Measurement, wanted: Wanted) -> Verdict | None:
+    """Why the figures can't be judged."""
     whole, evidence = measurement.whole, _evidence(measurement)
-    drafting = whole.drafting
-    if measurement.source is None:
-        return Verdict(
-            "insufficient",
-            "the engine shows no counters",
-            f"/metrics holds no vllm:generation_tokens_total; {evidence}",
-            "Start it without --disable-log-stats, ask it directly and not through a gateway, or name its log.",
+    drafting, counted = whole.counted.drafting, whole.counted.generated
+
+    def insufficient(says: str, remedy: str) -> Verdict:
+        return Verdict("insufficient", f"The probe can't judge: {says}", evidence, Pattern("", remedy))
+
+    if not whole.counted.heard:
+        return insufficient(
+            f"the engine shows no figures ({measurement.source})",
+            "Start it without --disable-log-stats, ask it directly and not through a gateway, or name its log",
         )
     if drafting is None or not drafting.drafted:
+        moved = "name no drafts" if drafting is None else "count no draft"
         return Verdict(
             "no_speculation",
-            "the engine does not speculate: no draft was made while it answered",
-            f"{'its counters are absent' if drafting is None else 'its counters did not move'}; {evidence}",
-            "Start the server with --speculative-config (method dflash and the drafter's path), and look in its log "
-            "for whether the drafter was loaded.",
+            f"The server does not speculate: {measurement.source} {moved} while it answered",
+            evidence,
+            Pattern(
+                "",
+                "Start it with --speculative-config (the method dflash and the drafter's path), and look in its log for "
+                "whether the drafter was loaded",
+            ),
         )
-    if whole.counted is not None and whole.counted < whole.tokens * 0.98:
-        return Verdict(
-            "insufficient",
-            "the counters are not those of the server that answered",
-            f"{whole.counted:.0f} tokens counted, {whole.tokens} received; {evidence}",
-            "Probe each server itself, not the balancer in front of several.",
+    if counted is not None and counted < whole.tokens * 0.95:
+        return insufficient(
+            f"of the {whole.tokens} tokens received, {measurement.source} account for {counted:.0f} only",
+            "Probe each server itself, not a balancer in front of several, and name its own log",
         )
-    if _foreign(whole) > 0.5:
-        return Verdict(
-            "insufficient",
+    if whole.foreign > 0.5:
+        return insufficient(
             "most of what was counted is other traffic",
-            evidence,
-            "Take the traffic off this server first, or send more requests.",
+            "Take the traffic off this server first, or send more requests",
         )
-    if drafting.drafts and drafting.drafts < wanted.min_drafts:
-        return Verdict(
-            "insufficient",
-            f"{drafting.drafts:.0f} drafts are too few to judge by (at least {wanted.min_drafts})",
-            evidence,
-            "Send more requests, raise max_tokens, or lower min_drafts.",
+    for name, phase in measurement.phases.items():
+        figures = phase.figures()
+        limits = {k for k in LIMITS if getattr(wanted, k) is not None} | (
+            {"acceptance_length"} if wanted.baseline else set()
         )
-    short = _shortfalls(measurement, wanted)
-    pattern = read(measurement)
-    if short:
-        return Verdict("fail", f"{'; '.join(short)}. {pattern.cause}", evidence, pattern.remedy)
-    return Verdict("pass", pattern.cause, evidence, pattern.remedy if pattern.ill else "")
-
-
-def read(measurement: Measurement) -> Pattern:
-    """What the pattern of the figures points to."""
-    phases = measurement.phases
-    base = phases.get("short") or measurement.whole
-    gain = _gain(base)
-    repeated, long = phases.get("repeated"), phases.get("long")
-    if repeated is not None and repeated is not base and gain > 0.3 and _gain(repeated) < gain / 2:
-        return Pattern(
-            "Acceptance collapses on prompts that share a prefix with earlier ones: prefix caching",
-            "Start the server with --no-enable-prefix-caching.",
-        )
-    if long is not None and long is not base and gain > 0.3 and _gain(long) < gain / 2:
-        return Pattern(
-            "Acceptance falls on long contexts only: the drafter's sliding window is lost",
-            "Check layer_types, sliding_window, use_sliding_window and max_window_layers in the drafter's config.json, "
-            "and that this vLLM honours them.",
-        )
-    if gain < 0.005:
-        return Pattern(
-            "Nothing is accepted, not even at position 0: the drafter is wired wrongly (target_layer_ids, their "
-            "offset, lm_head, or the layout of the KV cache), whatever the prompts",
-            CHECK_CONFIG,
-        )
-    if gain < 0.3:
-        return Pattern(
-            "The drafter proposes rubbish: hardly anything is accepted after position 0. Its config.json does not fit "
-            "its weights (mask_token_id, target_layer_ids, layer_types, sliding_window or block_size)",
-            CHECK_CONFIG,
-        )
-    if any(a.thinking for a in base.answers):
-        return Pattern(
-            "The model was thinking; a drafter trained without thinking is accepted less there",
-            "Set chat_template_kwargs to {enable_thinking: false} if the drafter was trained so.",
-            ill=False,
-        )
-    return Pattern("The drafter works", ill=False)
+        unknown = [k for k in LIMITS if k in limits and figures[k] is None]
+        if unknown:
+            return insufficient(
+                f"{measurement.source} do not tell what {' and '.join(unknown)} would be judged by",
+                "Set acceptance_rate instead, or let the server show /metrics",
+            )
+        if drafting.drafts and figures["drafts"] < wanted.min_drafts:
+            return insufficient(
+                f"{figures['drafts']} drafts in phase {name} are too few, {wanted.min_drafts} would do",
+                "Send more requests, raise max_tokens, or lower min_drafts",
+            )
+    return None
 
 
 def _shortfalls(measurement: Measurement, wanted: Wanted) -> list[str]:
     found = []
     for name, phase in measurement.phases.items():
-        measured = figures(phase)
-        for key, words, form in (
-            ("acceptance_length", "acceptance length", "{:.2f}"),
-            ("position_0", "position 0", "{:.1%}"),
-            ("acceptance_rate", "acceptance rate", "{:.1%}"),
-        ):
+        figures = phase.figures()
+        for key, form in LIMITS.items():
             least = getattr(wanted, key)
-            if least is not None and (measured[key] is None or measured[key] < least):
-                got = "unknown" if measured[key] is None else form.format(measured[key])
+            if least is not None and figures[key] < least:
                 where = f" in phase {name}" if len(measurement.phases) > 1 else ""
-                found.append(f"{words} {got}{where}, wanted {form.format(least)}")
-    return found + _drops(measurement, wanted)
+                words = key.replace("_", " ")
+                found.append(f"{words} {form.format(figures[key])}{where}, wanted at least {form.format(least)}")
+    return found
 
 
 def _drops(measurement: Measurement, wanted: Wanted) -> list[str]:
+    """The falls against the baseline: phase by phase where it has the same phases, else as a whole."""
     baseline = wanted.baseline or {}
-    pairs = {
-        f" in phase {name}": (figures(phase), (baseline.get("phases") or {}).get(name))
-        for name, phase in measurement.phases.items()
-    }
-    pairs = {where: pair for where, pair in pairs.items() if pair[1]}
-    found: list[str] = []
-    for where, (now, then) in (pairs or {"": (figures(measurement.whole), baseline)}).items():
-        was, is_ = (then or {}).get("acceptance_length"), now["acceptance_length"]
-        if was and is_ is not None and is_ < was * (1 - wanted.max_drop):
+    then = {name: f for name, f in (baseline.get("phases") or {}).items() if name in measurement.phases}
+    pairs = [(f" in phase {name}", measurement.phases[name].figures(), f) for name, f in then.items()]
+    found = []
+    for where, now, was in pairs or [("", measurement.whole.figures(), baseline)]:
+        before, length = was.get("acceptance_length"), now["acceptance_length"]
+        if before and length is not None and length < before * (1 - wanted.max_drop):
+            versions = f"vLLM {measurement.version or 'unknown'} now, {baseline.get('version') or 'unknown'} then"
             found.append(
-                f"acceptance length {is_:.2f}{where} is {1 - is_ / was:.0%} below the baseline of {was:.2f} "
-                f"(vLLM {baseline.get('version') or 'unknown'} then, {measurement.version or 'unknown'} now)"
+                f"acceptance length {length:.2f}{where} is {1 - length / before:.0%} below the {before:.2f} of the "
+                f"baseline ({versions})"
             )
     return found
 
 
-def _evidence(measurement: Measurement) -> str:
-    f = figures(measurement.whole)
-    said = f"{f['requests']} requests, {f['tokens']} tokens"
-    if f["tokens_per_second"]:
-        said += f", {f['tokens_per_second']:.1f} tokens/s"
-    if f["drafted"]:
-        said += f"; {f['accepted']} of {f['drafted']} drafted tokens accepted ({f['acceptance_rate']:.1%})"
-    if f["drafts"]:
-        said += f" in {f['drafts']} drafts, acceptance length {f['acceptance_length']:.2f}"
-    if f["per_position"]:
-        said += f", by position {' '.join(f'{p:.3f}' for p in f['per_position'])}"
-    foreign = _foreign(measurement.whole)
-    if foreign > 0.02:
-        said += f"; {foreign:.0%} of the counted tokens are other traffic, so the figures are mixed"
-    return said
+CHECK = (
+    "Check the drafter's config.json against its weights and its published values with drafter_info, and start again"
+)
 
 
-def _foreign(phase: Phase) -> float:
-    return max(0.0, 1 - phase.tokens / phase.counted) if phase.counted else 0.0
+def read(measurement: Measurement) -> Pattern:
+    """What the pattern of the figures points to; it claims no more than they tell."""
+    phases = measurement.phases
+    short, long, repeated = (phases.get(name) for name in ("short", "long", "repeated"))
+    if short and repeated and _collapsed(repeated, short) and repeated.counted.cache_hits:
+        return Pattern(
+            "Prompts that share their beginning with earlier ones are drafted badly, others well: the drafter lacks what "
+            "prefix caching skips",
+            "Start the server with --no-enable-prefix-caching",
+        )
+    if short and long and _collapsed(long, short) and _context(long) > 2 * _context(short):
+        return Pattern(
+            f"Acceptance is lost somewhere between {_context(short)} and {_context(long)} tokens of context: beyond the "
+            "drafter's sliding window, so the window itself is lost",
+            "Check layer_types, sliding_window, use_sliding_window and max_window_layers in the drafter's config.json "
+            "with drafter_info, and whether this version of vLLM honours them",
+        )
+    return _shape(short or measurement.whole, measurement.version)
+
+
+def _shape(phase: Phase, version: str | None) -> Pattern:
+    drafting = phase.counted.drafting
+    positions = drafting.per_position if drafting else ()
+    if not drafting or not positions:
+        return Pattern("The figures name no positions, so they show no pattern", ill=False)
+    if positions[0] < 0.02:
+        return Pattern(
+            "Not even the first drafted token is accepted: the drafter is wired wrongly (target_layer_ids or their offset, "
+            "lm_head, the layout of its KV cache), or several values of its config.json are wrong at once"
+            + _suspicion(version),
+            CHECK,
+        )
+    if positions[0] >= 0.1 and sum(positions[1:]) < 0.1 * positions[0]:
+        return Pattern(
+            "The first drafted token is accepted, those after it never: a wrong mask_token_id or block_size, or a drafter "
+            "whose block does not begin with the last token (sample_from_anchor)",
+            CHECK,
+        )
+    if _gain(phase) < 0.3:
+        return Pattern(
+            "Hardly anything is accepted: the drafter's config.json does not fit its weights. The figures look alike for a "
+            "wrong mask_token_id, target_layer_ids, layer_types or sliding_window" + _suspicion(version),
+            CHECK,
+        )
+    cliff = _cliff(positions, drafting.drafts)
+    if cliff:
+        return Pattern(
+            f"Acceptance breaks off after {cliff} tokens: the drafter was trained for a shorter block, lost its window, or "
+            "the target is not the one that it was trained for",
+            f"Set num_speculative_tokens to the drafter's block_size - 1, or to {cliff}. {CHECK}",
+        )
+    if any(a.thinking for a in phase.answers):
+        return Pattern(
+            "The model was thinking, and drafters trained without that are accepted less",
+            "Set chat_template_kwargs to {enable_thinking: false}, if the drafter was trained so",
+            ill=False,
+        )
+    return Pattern(
+        "The drafter is alive but weak. target_layer_ids off by one or left out, a target other than the one it was trained "
+        "for, and prompts unlike its training all look like this" + _suspicion(version),
+        CHECK,
+        ill=False,
+    )
+
+
+def _collapsed(phase: Phase, against: Phase) -> bool:
+    return _gain(against) >= 0.3 and _gain(phase) < 0.5 * _gain(against)
 
 
 def _gain(phase: Phase) -> float:
-    length = phase.drafting.acceptance_length if phase.drafting else None
+    """Accepted tokens per draft."""
+    length = phase.counted.drafting.acceptance_length if phase.counted.drafting else None
     return (length or 1) - 1
 
 
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 4)
+def _context(phase: Phase) -> int:
+    """Tokens of prompt and answer that a request had in the end, on average."""
+    return (phase.prompt_tokens + phase.tokens) // max(len(phase.answers), 1)
+
+
+def _cliff(positions: tuple[float, ...], drafts: float) -> int | None:
+    """The number of positions before acceptance drops far below its own course, in enough drafts to tell."""
+    for k in range(2, len(positions)):
+        expected = positions[k - 1] ** 2 / positions[k - 2] if positions[k - 2] else 0
+        if expected * drafts >= 5 and positions[k] < 0.2 * expected:
+            return k
+    return None
+
+
+def _suspicion(version: str | None) -> str:
+    """What this version of vLLM is known to do to a right config."""
+    match = re.match(r"(\d+)\.(\d+)", version or "")
+    number = (int(match.group(1)), int(match.group(2))) if match else (0, 99)
+    if number < (0, 22):
+        return f". vLLM {version} does not shift target_layer_ids by one (vllm-project/vllm#40727): take 0.22 or later"
+    if number == (0, 25):
+        return f". vLLM {version} gets nothing from drafters of the speculators format on its V2 runner: take 0.26 or later"
+    return ""
+
+
+def _evidence(measurement: Measurement) -> str:
+    if len(measurement.phases) == 1:
+        return _line(measurement.whole)
+    lines = [f"{name}: {_line(phase)}" for name, phase in measurement.phases.items()]
+    return "\n  ".join(["", *lines])
+
+
+def _line(phase: Phase) -> str:
+    f = phase.figures()
+    said = []
+    if f["drafted"]:
+        of = f"{f['accepted']} of {f['drafted']} drafted tokens accepted ({f['acceptance_rate']:.1%})"
+        said.append(of + (f" in {f['drafts']} drafts" if f["drafts"] else ""))
+    if f["per_position"]:
+        said.append(f"by position {' '.join(f'{p:.3f}' for p in f['per_position'])}")
+    said.append(
+        f"{f['requests']} requests, {f['prompt_tokens']} prompt tokens ({f['cache_hits']} from the prefix cache)"
+    )
+    said.append(f"{f['tokens']} tokens received, {f['tokens_per_second'] or 0:.1f} a second")
+    if phase.foreign > 0.1:
+        said.append(f"mixed: {phase.foreign:.0%} of the counted tokens belong to other traffic")
+    return "; ".join(said)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable
 
 SPEC = "vllm:spec_decode_num_"
 
@@ -52,17 +51,31 @@ class Drafting:
 
 @dataclasses.dataclass(frozen=True)
 class Counters:
-    """One reading of /metrics, summed over engines. None: the engine doesn't publish it."""
+    """What the engine counted, all its data-parallel parts together.
+
+    drafting: None if it doesn't speculate. generated: None if it doesn't say. heard: whether it shows figures at all.
+    """
 
     drafting: Drafting | None = None
     generated: float | None = None
     cache_hits: float = 0
+    heard: bool = False
     asleep: bool = False
     started: float | None = None
 
+    def __add__(self, other: Counters) -> Counters:
+        drafting = [c.drafting for c in (self, other) if c.drafting]
+        generated = [c.generated for c in (self, other) if c.generated is not None]
+        return Counters(
+            sum(drafting, Drafting()) if drafting else None,
+            sum(generated) if generated else None,
+            self.cache_hits + other.cache_hits,
+            self.heard or other.heard,
+        )
+
 
 class CountersResetError(Exception):
-    """The counters went backwards: the server was restarted between two readings."""
+    """The server was restarted between two readings."""
 
 
 _SAMPLE = re.compile(r"([A-Za-z_:][\w:]*)(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?\s*$")
@@ -97,10 +110,12 @@ def read(text: str) -> Counters:
             sums.get(SPEC + "accepted_tokens_total", 0),
             tuple(positions.get(i, 0) for i in range(max(positions, default=-1) + 1)),
         )
+    generated = sums.get("vllm:generation_tokens_total")
     return Counters(
         drafting,
-        sums.get("vllm:generation_tokens_total"),
+        generated,
         sums.get("vllm:prefix_cache_hits_total", 0),
+        generated is not None,
         asleep,
         sums.get("process_start_time_seconds"),
     )
@@ -108,14 +123,14 @@ def read(text: str) -> Counters:
 
 def delta(before: Counters, after: Counters) -> Counters:
     """What was counted between two readings."""
-    drafting = None
-    if after.drafting is not None:
-        drafting = after.drafting - (before.drafting or Drafting())
+    if before.started != after.started:
+        raise CountersResetError("/metrics names another start time than before")
+    drafting = after.drafting - (before.drafting or Drafting()) if after.drafting else None
     generated = None if after.generated is None else after.generated - (before.generated or 0)
-    smallest = min([generated or 0] + ([drafting.drafts, drafting.drafted, drafting.accepted] if drafting else []))
-    if smallest < 0 or before.started != after.started or (before.drafting and not after.drafting):
-        raise CountersResetError
-    return Counters(drafting, generated, after.cache_hits - before.cache_hits, after.asleep, after.started)
+    moved = [generated or 0, *([drafting.drafts, drafting.drafted, drafting.accepted] if drafting else [])]
+    if min(moved) < 0 or (before.drafting and not after.drafting) or (before.heard and not after.heard):
+        raise CountersResetError("The counters in /metrics went back")
+    return Counters(drafting, generated, after.cache_hits - before.cache_hits, after.heard)
 
 
 _FIELDS = {
@@ -149,7 +164,15 @@ def read_line(line: str) -> Drafting | None:
     return Drafting(drafts, drafted, accepted, tuple(r * drafts for r in rates))
 
 
-def read_lines(lines: Iterable[str]) -> Drafting | None:
-    """The sum over the lines of a log; None if none of them speaks of speculative decoding."""
+_THROUGHPUT = re.compile(r"generation throughput: (?!0\.0 )\d")
+
+
+def read_log(text: str) -> Counters:
+    """The sum over the complete lines of a log."""
+    lines = text[: text.rfind("\n") + 1].splitlines()
     found = [d for d in map(read_line, lines) if d is not None]
-    return sum(found, Drafting()) if found else None
+    if not found:
+        return Counters(heard=any(_THROUGHPUT.search(line) for line in lines))
+    drafting = sum(found, Drafting())
+    # A draft gives its accepted tokens and one more.
+    return Counters(drafting, drafting.drafts + drafting.accepted if drafting.drafts else None, heard=True)

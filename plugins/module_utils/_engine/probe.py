@@ -12,69 +12,94 @@ import os
 import statistics
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import metrics, prompts
 from ansible_collections.llmops.vllm.plugins.module_utils._engine.requests import Answer, NoAnswerError, Server
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower, NotALog
 
 PHASES = ("short", "long", "repeated")
-# The engine counts a step just after it has sent it, and logs its figures every ten seconds unless told otherwise.
+# The engine sends a token before it counts it, and logs its figures every ten seconds unless told otherwise.
 SETTLE_METRICS = 5.0
 SETTLE_LOG = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    model: str | None
+    """What is to be asked; the options of the module."""
+
     prompts: Sequence[str]
     phases: Sequence[str]
     requests: int
-    concurrency: int
-    max_tokens: int
-    long_tokens: int
-    unique_prefix: bool
-    request_timeout: float
-    timeout: float
-    chat_template_kwargs: dict[str, Any]
+    model: str | None = None
+    concurrency: int = 1
+    max_tokens: int = 256
+    long_tokens: int = 4096
+    unique_prefix: bool = True
+    request_timeout: float = 120
+    timeout: float = 900
+    chat_template_kwargs: dict[str, Any] = dataclasses.field(default_factory=dict)
     log: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Phase:
-    """What one phase measured. counted: tokens that the engine generated meanwhile, for whomever."""
+    """What was measured in one phase. counted: what the engine did meanwhile, for whomever."""
 
     answers: Sequence[Answer]
     seconds: float
-    drafting: metrics.Drafting | None = None
-    counted: float | None = None
-    cache_hits: float = 0
+    counted: metrics.Counters
 
     @property
     def tokens(self) -> int:
         return sum(a.tokens for a in self.answers)
 
     @property
-    def time_to_first_token(self) -> float | None:
-        times = [a.first_token for a in self.answers if a.first_token is not None]
-        return statistics.median(times) if times else None
+    def prompt_tokens(self) -> int:
+        return sum(a.prompt_tokens for a in self.answers)
+
+    @property
+    def foreign(self) -> float:
+        """The fraction of the counted tokens that others asked for."""
+        counted = self.counted.generated
+        return max(0.0, 1 - self.tokens / counted) if counted else 0.0
 
     def __add__(self, other: Phase) -> Phase:
         return Phase(
             [*self.answers, *other.answers],
             self.seconds + other.seconds,
-            _sum(self.drafting, other.drafting),
-            _sum(self.counted, other.counted),
-            self.cache_hits + other.cache_hits,
+            self.counted + other.counted,
         )
+
+    def figures(self) -> dict[str, Any]:
+        """Under the names that the module returns."""
+        drafting = self.counted.drafting or metrics.Drafting()
+        positions = drafting.per_position
+        first = [a.first_token for a in self.answers if a.first_token is not None]
+        return {
+            "acceptance_length": _round(drafting.acceptance_length),
+            "acceptance_rate": _round(drafting.acceptance_rate),
+            "position_0": _round(positions[0] if positions else None),
+            "per_position": [round(p, 4) for p in positions],
+            "drafts": round(drafting.drafts),
+            "drafted": round(drafting.drafted),
+            "accepted": round(drafting.accepted),
+            "tokens": self.tokens,
+            "tokens_per_second": _round(self.tokens / self.seconds if self.seconds else None),
+            "time_to_first_token": _round(statistics.median(first) if first else None),
+            "requests": len(self.answers),
+            "prompt_tokens": self.prompt_tokens,
+            "cache_hits": round(self.counted.cache_hits),
+        }
 
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-    """source: where the figures come from, metrics or log; None if the engine shows neither."""
+    """source: where the figures are from, in words."""
 
     model: str
     version: str | None
-    source: str | None
+    source: str
     phases: dict[str, Phase]
 
     @property
@@ -88,17 +113,96 @@ def measure(server: Server, plan: Plan) -> Measurement:
     deadline = time.monotonic() + plan.timeout
     model, room = _choose(server, plan, deadline)
     version = server.version(deadline)
-    text = server.metrics(deadline)
-    readable = text is not None and metrics.read(text).generated is not None
-    source = "metrics" if readable else "log" if plan.log else None
-    if (text is not None and metrics.read(text).asleep) or server.sleeping(deadline):
-        raise NoAnswerError(
-            "the engine sleeps",
-            "it says so itself (sleep mode), while /health says 200",
-            "Wake it with POST /wake_up, then probe again.",
-        )
+    source = _source(server, plan, deadline)
     phases = {name: _phase(name, server, plan, model, room, source, deadline) for name in plan.phases}
-    return Measurement(model, version, source, phases)
+    return Measurement(model, version, source.words, phases)
+
+
+class _Source(Protocol):
+    """Where the engine tells what it counts."""
+
+    words: str
+
+    def mark(self, deadline: float) -> None:
+        """Count from here on."""
+
+    def since(self, answers: Sequence[Answer], deadline: float) -> metrics.Counters:
+        """What was counted since the mark, once our own answers are in it or don't want to be."""
+
+
+class _Nothing:
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+    def mark(self, deadline: float) -> None:
+        pass
+
+    def since(self, answers: Sequence[Answer], deadline: float) -> metrics.Counters:
+        return metrics.Counters()
+
+
+class _Metrics:
+    words = "/metrics"
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._before = metrics.Counters()
+
+    def mark(self, deadline: float) -> None:
+        self._before = self._read(deadline)
+
+    def since(self, answers: Sequence[Answer], deadline: float) -> metrics.Counters:
+        until = min(deadline, time.monotonic() + SETTLE_METRICS)
+        tokens = sum(a.tokens for a in answers)
+        while True:
+            try:
+                counted = metrics.delta(self._before, self._read(deadline))
+            except metrics.CountersResetError as e:
+                raise NoAnswerError(
+                    "The server was restarted during the probe",
+                    str(e),
+                    "Find out why (its log, its exit record), wait until it is ready, and probe again",
+                ) from None
+            if (counted.generated or 0) >= tokens or time.monotonic() > until:
+                return counted
+            time.sleep(0.05)
+
+    def _read(self, deadline: float) -> metrics.Counters:
+        status, text = self._server.metrics(deadline)
+        if status != 200:
+            raise NoAnswerError(
+                "The server stopped showing its counters during the probe",
+                f"/metrics answered {status}; {self._server.health()}",
+                "Read the server's log",
+            )
+        return metrics.read(text)
+
+
+class _Log:
+    def __init__(self, path: str) -> None:
+        self.words = f"the lines that {path} gained"
+        self._follower = Follower(path, since="end")
+
+    def mark(self, deadline: float) -> None:
+        self._read()
+
+    def since(self, answers: Sequence[Answer], deadline: float) -> metrics.Counters:
+        until = min(deadline, time.monotonic() + SETTLE_LOG)
+        tokens = sum(a.tokens for a in answers)
+        text = ""
+        while True:
+            text += self._read()
+            counted = metrics.read_log(text)
+            # The first token of an answer needs no draft, and what the last draft proposes beyond the end is lost.
+            if (counted.generated or 0) >= tokens - 2 * len(answers) or time.monotonic() > until:
+                return counted
+            time.sleep(0.25)
+
+    def _read(self) -> str:
+        try:
+            return b"".join(iter(self._follower.read, b"")).decode(errors="replace")
+        except NotALog as e:
+            raise NoAnswerError("The log can't be read", str(e), "Give the path of the server's log") from None
 
 
 def _choose(server: Server, plan: Plan, deadline: float) -> tuple[str, int | None]:
@@ -107,16 +211,37 @@ def _choose(server: Server, plan: Plan, deadline: float) -> tuple[str, int | Non
         if plan.model in (None, m.name):
             return m.name, m.max_model_len
     raise NoAnswerError(
-        f"the server does not serve a model named {plan.model!r}" if plan.model else "the server serves no model",
+        f"The server does not serve a model named {plan.model!r}" if plan.model else "The server serves no model",
         f"/v1/models lists {', '.join(repr(m.name) for m in models) or 'nothing'}",
-        "Leave model out to take what is served, or start the server with --served-model-name.",
+        "Leave model out to take what is served, or start the server with that --served-model-name",
     )
 
 
+def _source(server: Server, plan: Plan, deadline: float) -> _Source:
+    try:
+        status, text = server.metrics(deadline)
+    except NoAnswerError as e:
+        status, text = 0, e.evidence
+    counters = metrics.read(text) if status == 200 else metrics.Counters()
+    if counters.asleep or server.sleeping(deadline):
+        raise NoAnswerError(
+            "The engine sleeps",
+            f"It says so itself, while {server.health()}",
+            "Wake it (POST /wake_up) and probe again",
+        )
+    if counters.heard:
+        return _Metrics(server)
+    if plan.log:
+        return _Log(plan.log)
+    shown = (
+        "shows no counter of vLLM" if status == 200 else f"answered {status}" if status else f"gave nothing ({text})"
+    )
+    return _Nothing(f"/metrics {shown}, and no log was named")
+
+
 def _phase(
-    name: str, server: Server, plan: Plan, model: str, room: int | None, source: str | None, deadline: float
+    name: str, server: Server, plan: Plan, model: str, room: int | None, source: _Source, deadline: float
 ) -> Phase:
-    asked = _texts(name, server, plan, model, room, deadline)
     bodies = [
         {
             "model": model,
@@ -125,94 +250,62 @@ def _phase(
             "max_tokens": plan.max_tokens,
             **({"chat_template_kwargs": plan.chat_template_kwargs} if plan.chat_template_kwargs else {}),
         }
-        for text in asked
+        for text in _texts(name, server, plan, model, room, deadline)
     ]
     if name == "repeated":
-        _send([{**b, "max_tokens": 1} for b in bodies], server, plan, deadline)
-    before = _counters(server, deadline) if source == "metrics" else metrics.Counters()
-    mark = os.path.getsize(plan.log) if source == "log" and plan.log else 0
+        _ask([{**body, "max_tokens": 1} for body in bodies], name, server, plan, deadline)
+    source.mark(deadline)
     begun = time.monotonic()
-    answers = _send(bodies, server, plan, deadline)
-    phase = Phase(answers, time.monotonic() - begun)
-    if source == "metrics":
-        moved = _settled(server, before, phase.tokens, deadline)
-        return dataclasses.replace(phase, drafting=moved.drafting, counted=moved.generated, cache_hits=moved.cache_hits)
-    if source == "log" and plan.log:
-        return dataclasses.replace(phase, drafting=_logged(plan.log, mark, phase, deadline))
-    return phase
+    answers = _ask(bodies, name, server, plan, deadline)
+    seconds = time.monotonic() - begun
+    return Phase(answers, seconds, source.since(answers, deadline))
 
 
 def _texts(name: str, server: Server, plan: Plan, model: str, room: int | None, deadline: float) -> list[str]:
-    """The prompts of a phase. A prefix of its own keeps a request out of the reach of the prefix cache."""
-    nonce = os.urandom(4).hex()
+    """The prompts of a phase. A mark of its own before each keeps the prefix cache out of it; one for all brings it in."""
     before = ""
     if name == "long" or (name == "repeated" and plan.unique_prefix):
-        size = plan.long_tokens if name == "long" else plan.long_tokens // 4
-        sample = prompts.filler(2000)
-        per_token = len(sample) / (server.count_tokens(model, sample, deadline) or len(sample) / 4)
-        if room:
-            # What the longest prompt, its prefix and the answer leave, with a tenth to spare.
-            longest = max(len(p) for p in plan.prompts) / per_token + 64
-            size = min(size, int((room - plan.max_tokens - longest) * 0.9))
-        before = prompts.filler(int(max(size, 0) * per_token)) + "\n\n"
+        before = _preamble(name, server, plan, model, room, deadline)
+    nonce = os.urandom(4).hex()
     asked = []
     for n, prompt in enumerate(itertools.islice(itertools.cycle(plan.prompts), plan.requests)):
         mark = nonce if name == "repeated" else f"{nonce}-{n}"
-        prefix = f"[{mark}]\n" if plan.unique_prefix else ""
-        asked.append(prefix + before + prompt)
+        asked.append((f"[{mark}]\n" if plan.unique_prefix else "") + before + prompt)
     return asked
 
 
-def _send(bodies: Sequence[dict[str, Any]], server: Server, plan: Plan, deadline: float) -> list[Answer]:
+def _preamble(name: str, server: Server, plan: Plan, model: str, room: int | None, deadline: float) -> str:
+    """A text of about long_tokens tokens, a quarter of that for repeated, if the model's length has room for it."""
+    sample = prompts.filler(2000)
+    per_token = len(sample) / (server.count_tokens(model, sample, deadline) or len(sample) / 4)
+    size = plan.long_tokens if name == "long" else plan.long_tokens // 4
+    if room:
+        longest = max(map(len, plan.prompts)) / per_token
+        size = min(size, int((room - plan.max_tokens - longest) * 0.8))
+    return prompts.filler(int(size * per_token)) + "\n\n" if size > 0 else ""
+
+
+def _ask(bodies: Sequence[dict[str, Any]], phase: str, server: Server, plan: Plan, deadline: float) -> list[Answer]:
     def one(body: dict[str, Any]) -> Answer:
         return server.generate(body, min(deadline, time.monotonic() + plan.request_timeout))
 
+    answers: list[Answer] = []
     with concurrent.futures.ThreadPoolExecutor(plan.concurrency) as pool:
         sent = [pool.submit(one, body) for body in bodies]
         try:
-            return [s.result() for s in sent]
-        except NoAnswerError:
+            for s in sent:
+                answers.append(s.result())
+        except NoAnswerError as e:
             for s in sent:
                 s.cancel()
-            raise
-
-
-def _counters(server: Server, deadline: float) -> metrics.Counters:
-    text = server.metrics(deadline)
-    if text is None:
-        raise NoAnswerError("/metrics stopped answering during the probe", server.health(), "Look at the server's log.")
-    return metrics.read(text)
-
-
-def _settled(server: Server, before: metrics.Counters, tokens: int, deadline: float) -> metrics.Counters:
-    """The delta of the counters once they hold all our own tokens, or don't want to."""
-    until = min(deadline, time.monotonic() + SETTLE_METRICS)
-    while True:
-        try:
-            moved = metrics.delta(before, _counters(server, deadline))
-        except metrics.CountersResetError:
+            over = time.monotonic() >= deadline
             raise NoAnswerError(
-                "the server was restarted during the probe",
-                "its counters went back",
-                "Find out why (log, exit record), wait until it is ready, and probe again.",
+                f"The probe was not over within {plan.timeout:.0f} s. {e.cause}" if over else e.cause,
+                f"{e.evidence}; {len(answers)} of {len(bodies)} requests of phase {phase} were answered before",
+                e.remedy + (". Or raise timeout, or send fewer requests" if over else ""),
             ) from None
-        if (moved.generated or 0) >= tokens or time.monotonic() > until:
-            return moved
-        time.sleep(0.05)
+    return answers
 
 
-def _logged(path: str, mark: int, phase: Phase, deadline: float) -> metrics.Drafting | None:
-    """The figures that the log gained. A draft yields its accepted tokens and one more; the first token needs none."""
-    until = min(deadline, time.monotonic() + SETTLE_LOG)
-    wanted = phase.tokens - 2 * len(phase.answers)
-    while True:
-        with open(path, encoding="utf-8", errors="replace") as f:
-            f.seek(mark)
-            found = metrics.read_lines(f)
-        if (found and found.drafts + found.accepted >= wanted) or time.monotonic() > until:
-            return found
-        time.sleep(0.25)
-
-
-def _sum(a: Any, b: Any) -> Any:
-    return b if a is None else a if b is None else a + b
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)

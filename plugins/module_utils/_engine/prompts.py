@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+
 CODE = (
     "Write a Python function that merges two sorted lists into one sorted list, with type hints and three tests.",
     "Write a C function that reverses a singly linked list in place, and explain each line in a comment.",
@@ -41,5 +43,15 @@ def filler(characters: int) -> str:
 
 
 def from_lines(text: str) -> list[str]:
-    """One prompt a line; blank lines are skipped."""
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    """One prompt a line. A line of JSON stands for the string that it is, or that it holds as prompt; blanks for none."""
+    return [_prompt(line) for line in text.splitlines() if line.strip()]
+
+
+def _prompt(line: str) -> str:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return line.strip()
+    if isinstance(value, dict):
+        value = value.get("prompt")
+    return value if isinstance(value, str) else line.strip()
