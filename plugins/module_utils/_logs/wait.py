@@ -26,8 +26,8 @@ class Limits:
     """In seconds since the wait began. slice: where this part of the wait ends; another one goes on from there."""
 
     timeout: float
-    stall: Optional[float] = None
-    slice: Optional[float] = None
+    stall: float | None = None
+    slice: float | None = None
 
 
 class Wait:
@@ -38,7 +38,7 @@ class Wait:
         life: Life,
         limits: Limits,
         elapsed: float = 0.0,
-        state: Optional[dict[str, Any]] = None,
+        state: dict[str, Any] | None = None,
     ) -> None:
         self.follower, self.judge, self.life, self.limits = follower, judge, life, limits
         self.scanner = Scanner(judge)
@@ -82,7 +82,7 @@ class Wait:
                     return self._end("failed", dead)
             elif self.judge.stopping:
                 return self._end("stopped", dead)
-            elif self.judge.ready and not dead:
+            elif self.judge.ready and (not dead or self._done()):
                 return "ready"
             elif dead:
                 self.judge = self.scanner.glance(now) or self.judge
@@ -121,6 +121,10 @@ class Wait:
             self.moved, self.judge.moved = self.elapsed, False
         self.appeared = self.appeared or self.follower.found
         return read
+
+    def _done(self) -> bool:
+        """A job, other than a server, may end once it has said that it is ready."""
+        return not self.judge.profile.vllm and self.life.how() in ("", "exit code 0")
 
     def _end(self, verdict: str, dead: bool) -> str:
         if dead:
