@@ -100,83 +100,65 @@ config:
   type: dict
 """
 
+import json
 import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter import asking, drafter, jsontext, overlay
+
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter import asking, jsontext, overlay
 from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 
 
-def mended_text(found: drafter.Drafter, edits: dict[jsontext.Path, Any]) -> str:
-    text = found.text
-    for path, value in edits.items():
+class NotAsMeantError(Exception):
+    """What was read back isn't what was written, or not what was judged; the message is one line."""
+
+
+def mend(judged: asking.Judgement) -> str:
+    text = judged.drafter.text
+    for path, value in judged.verdict.edits.items():
         text = jsontext.set_value(text, path, value)
+    if json.dumps(json.loads(text), sort_keys=True) != json.dumps(judged.case.config, sort_keys=True):
+        raise NotAsMeantError(f"{judged.drafter.path} can't be mended as text; please report it")
     return text
 
 
-def write_overlay(module: AnsibleModule, found: drafter.Drafter, config: bytes) -> dict[str, Any]:
-    wanted = overlay.plan(found.directory, module.params["dest"], config, found.weights.digests)
-    source = os.path.realpath(found.directory)
-    if (os.path.realpath(wanted.path) + os.sep).startswith(source + os.sep):
-        module.fail_json(
-            msg=f"The overlay {wanted.path} would lie inside the drafter that it links to; choose another dest."
-        )
-    amiss = overlay.inspect(wanted)
-    before = overlay.read(os.path.join(wanted.path, "config.json"))
-    if amiss and not module.check_mode:
-        parent = os.path.dirname(wanted.path)
-        os.makedirs(parent, exist_ok=True)
-        with files.locked(parent):
-            if overlay.inspect(wanted):
-                overlay.write(wanted)
-            amiss_after = overlay.inspect(wanted)
-        if amiss_after:
-            module.fail_json(msg=f"The overlay {wanted.path} was written, but read back {amiss_after[0]}.")
-    diff = [
-        {
-            "before_header": found.path if before is None else f"{wanted.path}/config.json",
-            "after_header": f"{wanted.path}/config.json",
-            "before": found.text if before is None else before.decode("utf-8", "replace"),
-            "after": config.decode("utf-8"),
-        }
-    ]
+def difference(before: str, after: str, old: str, new: str) -> dict[str, str]:
+    return {"before_header": before, "after_header": after, "before": old, "after": new}
+
+
+def write_overlay(module: AnsibleModule, judged: asking.Judgement, text: str, digest: str) -> dict[str, Any]:
+    wanted = overlay.plan(judged.drafter.directory, module.params["dest"], text.encode("utf-8"), digest)
+    there = overlay.present(wanted)
+    changed = overlay.write(wanted) if not module.check_mode else there != wanted
+    if not module.check_mode and overlay.present(wanted) != wanted:
+        raise NotAsMeantError(f"the overlay {wanted.path} was written, but reads back differently")
+    name = os.path.join(wanted.path, "config.json")
+    before, old = (
+        (judged.drafter.path, judged.drafter.text) if there is None else (name, there.config.decode("utf-8", "replace"))
+    )
+    links = difference(f"{wanted.path} (links)", f"{wanted.path} (links)", str(there or ""), str(wanted))
     return {
-        "changed": bool(amiss),
+        "changed": changed,
+        "diff": [difference(before, name, old, text), links],
         "path": wanted.path,
-        "verified": not (amiss and module.check_mode),
-        "diff": diff,
-        "actions": amiss,
+        "verified": not (module.check_mode and changed),
     }
 
 
-def write_in_place(module: AnsibleModule, found: drafter.Drafter, config: bytes) -> dict[str, Any]:
-    result: dict[str, Any] = {
-        "path": found.directory,
-        "verified": True,
-        "changed": config != found.text.encode("utf-8"),
-    }
-    result["diff"] = [
-        {
-            "before_header": found.path,
-            "after_header": found.path,
-            "before": found.text,
-            "after": config.decode("utf-8"),
-        }
-    ]
-    if not result["changed"] or module.check_mode:
-        result["verified"] = not result["changed"]
-        return result
-    with files.locked(found.directory):
-        if overlay.read(found.path) != found.text.encode("utf-8"):
-            module.fail_json(
-                msg=f"{found.path} was changed by somebody else while it was judged. Nothing was written; run again."
-            )
-        if module.params["backup"]:
-            result["backup_file"] = module.backup_local(found.path)
-        files.write(found.path, config)
-        if overlay.read(found.path) != config:
-            module.fail_json(msg=f"{found.path} was written, but reads back differently.")
+def write_in_place(module: AnsibleModule, judged: asking.Judgement, text: str) -> dict[str, Any]:
+    name, old = judged.drafter.path, judged.drafter.text
+    result: dict[str, Any] = {"changed": text != old, "diff": [difference(name, name, old, text)]}
+    if result["changed"] and not module.check_mode:
+        with files.sole_writer(judged.drafter.directory):
+            if overlay.read(name) != old.encode("utf-8"):
+                raise NotAsMeantError(f"{name} was changed by somebody else while it was judged; nothing was written")
+            if module.params["backup"]:
+                result["backup_file"] = module.backup_local(name)
+            files.write(name, text.encode("utf-8"))
+            if overlay.read(name) != text.encode("utf-8"):
+                raise NotAsMeantError(f"{name} was written, but reads back differently")
+    result["verified"] = not (module.check_mode and result["changed"])
     return result
 
 
@@ -192,32 +174,37 @@ def main() -> None:
     )
     dest, in_place = module.params["dest"], module.params["in_place"]
     if bool(dest) == in_place:
-        module.fail_json(msg="Say where to write: either dest, the overlay's directory, or in_place=true.")
+        module.fail_json(msg="Say where to write: either dest, for an overlay, or in_place=true.")
     if module.params["backup"] and not in_place:
         module.fail_json(
-            msg="backup goes with in_place=true: an overlay leaves the drafter's own config.json as it is."
+            msg="backup goes with in_place=true; an overlay leaves the drafter's own config.json as it is."
         )
     try:
-        found, verdict = asking.judge(module.params)
-    except asking.REFUSALS as e:
-        module.fail_json(msg=f"{e}.")
-    result = asking.public(verdict)
-    if verdict.remaining:
-        module.fail_json(msg=asking.complaint(found, verdict), **result)
-    reason = asking.not_in_place(found) if in_place else None
-    if reason and verdict.edits:
-        module.fail_json(msg=reason, **result)
-    config = mended_text(found, verdict.edits).encode("utf-8")
-    result["digest"] = overlay.digest(found.directory, config, found.weights.digests)
+        judged = asking.judge(module.params, mended=True)
+    except asking.CannotJudgeError as e:
+        module.fail_json(msg=str(e))
+    if judged.remaining:
+        module.fail_json(msg=judged.complaint(), **judged.as_found())
+    if in_place and judged.verdict.edits and judged.drafter.fixed:
+        why = f"{judged.drafter.fixed}; nothing was written. Write an overlay instead, with dest."
+        module.fail_json(msg=why, **judged.as_found())
+    result = judged.public()
+    for finding in judged.lasting_warnings:
+        module.warn(str(finding))
     try:
-        result.update(write_in_place(module, found, config) if in_place else write_overlay(module, found, config))
-    except overlay.ForeignError as e:
-        module.fail_json(msg=f"{e}.", **result)
+        text = mend(judged)
+        result["digest"] = overlay.digest(
+            judged.drafter.directory, text.encode("utf-8"), judged.drafter.weights.digests
+        )
+        written = (
+            write_in_place(module, judged, text) if in_place else write_overlay(module, judged, text, result["digest"])
+        )
+    except (NotAsMeantError, overlay.ForeignError) as e:
+        module.fail_json(msg=f"{e}.", **judged.as_found())
     except OSError as e:
-        module.fail_json(
-            msg=f"Writing failed, and the drafter is as before: {e.strerror}: {e.filename or dest}.", **result
-        )
-    module.exit_json(**result)
+        where = e.filename or dest or judged.drafter.path
+        module.fail_json(msg=f"Nothing was changed: {where}: {e.strerror}.", **judged.as_found())
+    module.exit_json(**dict(result, **written))
 
 
 if __name__ == "__main__":

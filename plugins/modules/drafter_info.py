@@ -54,17 +54,18 @@ config:
 """
 
 from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import asking
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=asking.ARGUMENTS, supports_check_mode=True)
     try:
-        found, verdict = asking.judge(module.params)
-    except asking.REFUSALS as e:
-        module.fail_json(msg=f"{e}.")
-    result = asking.as_found(found, verdict)
-    module.exit_json(changed=False, ok=not any(f["severity"] == "error" for f in result["findings"]), **result)
+        judged = asking.judge(module.params, mended=False)
+    except asking.CannotJudgeError as e:
+        module.fail_json(msg=str(e))
+    ok = all(finding.severity != "error" for finding in judged.findings)
+    module.exit_json(changed=False, ok=ok, **judged.public())
 
 
 if __name__ == "__main__":

@@ -1,24 +1,27 @@
 # Copyright: (c) 2026, the llmops.vllm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What both drafter modules share: their options, the judgement over them, and how it is told."""
+"""What the drafter modules have in common: their options, the evidence these bring together, and how the verdict is told."""
 
 from __future__ import annotations
 
-import os
-import re
-from typing import Any, Mapping
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import (
     catalogue,
+    claims,
     drafter,
     engines,
     formats,
-    judgement,
     jsontext,
+    judgement,
+    loading,
     target,
     weights,
 )
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import ERROR, WARNING, Case, Finding
 
 ARGUMENTS: dict[str, Any] = {
     "path": {"type": "path", "required": True},
@@ -34,100 +37,93 @@ ARGUMENTS: dict[str, Any] = {
     },
     "python": {"type": "path"},
 }
-REFUSALS = (
-    drafter.UnreadableDrafterError,
-    weights.UnreadableWeightsError,
-    target.UnreadableTargetError,
-    catalogue.UnknownProfileError,
-    jsontext.NoSuchPlaceError,
-    ValueError,
-)
 
 
-def judge(params: Mapping[str, Any]) -> tuple[drafter.Drafter, judgement.Verdict]:
+class CannotJudgeError(Exception):
+    """There is nothing to judge, or not with what was given; the message is a sentence for the user."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Judgement:
+    """case: the config that is told about, as found or as mended. effective: None where the loader refuses that."""
+
+    drafter: drafter.Drafter
+    verdict: judgement.Verdict
+    case: Case
+    effective: dict[str, Any] | None
+    findings: list[Finding]
+
+    @property
+    def remaining(self) -> list[Finding]:
+        """The errors that nothing mends."""
+        asked = [f for f in self.findings if f.severity == ERROR and f.key == loading.KEY]
+        return [*self.verdict.remaining, *asked]
+
+    @property
+    def lasting_warnings(self) -> list[Finding]:
+        """The warnings about what is served."""
+        written = {formats.key(path) for path in self.verdict.edits}
+        return [f for f in self.findings if f.severity == WARNING and f.key not in written]
+
+    def as_found(self) -> dict[str, Any]:
+        """The result where nothing is written."""
+        case = self.verdict.found
+        effective = None if case.effective.refusal else case.effective.values
+        return dataclasses.replace(self, case=case, effective=effective).public()
+
+    def public(self) -> dict[str, Any]:
+        return {
+            "config": dict(self.case.config),
+            "effective": self.effective,
+            "expected_aux_layers": self.verdict.expected_aux_layers,
+            "findings": [finding.public() for finding in self.findings],
+            "format": self.case.form.name,
+            "num_speculative_tokens": self.verdict.num_speculative_tokens,
+            "path": self.drafter.directory,
+        }
+
+    def complaint(self) -> str:
+        lines = "".join(f"\n  {finding}" for finding in self.remaining)
+        return f"The drafter in {self.drafter.directory} can't be served as it is, and nothing was written:{lines}"
+
+
+def judge(params: Mapping[str, Any], mended: bool) -> Judgement:
+    """The judgement over a drafter, told of its config as mended or as found."""
+    try:
+        return _judge(params, mended)
+    except (
+        drafter.UnreadableDrafterError,
+        weights.UnreadableWeightsError,
+        target.UnreadableTargetError,
+        catalogue.UnknownProfileError,
+        jsontext.NoSuchPlaceError,
+        loading.NoAnswerError,
+        ValueError,
+    ) as e:
+        raise CannotJudgeError(f"{e}.") from e
+
+
+def _judge(params: Mapping[str, Any], mended: bool) -> Judgement:
     found = drafter.read_drafter(params["path"])
     asked = params["engine"] or {}
-    verdict = judgement.judge(
+    case = Case(
         found.config,
         found.form,
         found.weights,
         target.read_target(params["target"]) if params["target"] else None,
         engines.parse(asked.get("version"), asked.get("runner")),
-        _claims(params, found),
     )
-    return found, verdict
+    evidence = claims.gather(params, found)
+    verdict = judgement.judge(case, evidence.claims)
+    told = verdict.mended if mended else verdict.found
+    effective, differences = _load(params["python"], told)
+    findings = [*verdict.findings, *evidence.hints(verdict.mended), *differences]
+    return Judgement(found, verdict, told, effective, findings)
 
 
-def _claims(params: Mapping[str, Any], found: drafter.Drafter) -> list[judgement.Claims]:
-    claims = []
-    if params["values"]:
-        claims.append(judgement.Claims("your values", *formats.understand(params["values"], found.form)))
-    if params["reference"]:
-        _text, config = drafter.read_config(params["reference"])
-        form = formats.detect(config)
-        if form is None:
-            raise drafter.UnreadableDrafterError(f"the reference {params['reference']} is no DFlash drafter's config")
-        known = {f: v for f, v in formats.facts(config, form).items() if f in found.form.places}
-        claims.append(judgement.Claims(f"the reference {params['reference']}", known))
-    entry = _entry(params, found)
-    if entry is not None:
-        claims.append(
-            judgement.Claims(
-                f"the catalogue's {entry.names[0]} ({entry.source})", catalogue.facts_of(entry, found.form)
-            )
-        )
-    return claims
-
-
-def _entry(params: Mapping[str, Any], found: drafter.Drafter) -> catalogue.Entry | None:
-    profile, own = params["profile"], catalogue.user_entries(params["profiles"] or {})
-    entries = own + catalogue.ENTRIES
-    if profile == "none":
-        return None
-    if profile != "auto":
-        return catalogue.named(entries, profile, found.weights)
-    entry = catalogue.matching(entries, found.names, found.weights)
-    return entry if entry and entry.confidence == catalogue.HIGH else None
-
-
-def public(verdict: judgement.Verdict) -> dict[str, Any]:
-    return {
-        "findings": [finding.public() for finding in verdict.findings],
-        "config": verdict.config,
-        "effective": verdict.effective.values,
-        "format": verdict.form.name,
-        "num_speculative_tokens": verdict.num_speculative_tokens,
-        "expected_aux_layers": verdict.expected_aux_layers,
-    }
-
-
-def as_found(found: drafter.Drafter, verdict: judgement.Verdict) -> dict[str, Any]:
-    """The judgement over a drafter that is left as it is."""
-    return dict(
-        public(verdict),
-        config=found.config,
-        effective=judgement.predict(found.config, found.form).values,
-        path=found.directory,
-    )
-
-
-def complaint(found: drafter.Drafter, verdict: judgement.Verdict) -> str:
-    lines = [judgement.line(f) for f in verdict.findings if f.key in {r.key for r in verdict.remaining}]
-    return f"The drafter in {found.directory} can't be served as it is, and nothing was written:\n  " + "\n  ".join(
-        lines
-    )
-
-
-def not_in_place(found: drafter.Drafter) -> str | None:
-    """Why a config.json must not be changed where it is; None if it may be."""
-    if os.path.islink(found.path):
-        return (
-            f"{found.path} is a link to {os.path.realpath(found.path)}, which other revisions may share; "
-            "nothing was written. Write an overlay with dest instead."
-        )
-    if re.search(r"/models--[^/]+/snapshots/", os.path.realpath(found.path)):
-        return (
-            f"{found.path} lies in the cache of a hub, where the next download would undo the mend; "
-            "nothing was written. Write an overlay with dest instead."
-        )
-    return None
+def _load(python: str | None, case: Case) -> tuple[dict[str, Any] | None, list[Finding]]:
+    """What the loader makes of a config, and where that is another thing than predicted."""
+    if not python or case.form is formats.SPECULATORS:
+        return (None if case.effective.refusal else case.effective.values), []
+    answer = loading.ask(python, case.config)
+    return (None if answer.refusal else answer.values), list(loading.compare(case, answer, python))

@@ -3,41 +3,47 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Published drafters and their right values. Data: an entry is added by adding it.
 
-A name is not a version, since publishers retrain in place: an entry counts only where the weights agree with it. Only an entry of high
-confidence mends by itself; the others are hints. facts are in canonical terms (see formats).
+A name is not a version, since publishers retrain in place: an entry counts only where the weights agree with it. Only one of
+high confidence mends by itself, the others are hints. Facts are in canonical terms (see formats).
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import Format, understand
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.jsontext import Path
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.weights import Weights
 
 HIGH, MEDIUM = "high", "medium"
+_SHAPE = 5  # so many sizes in common tell a drafter of another family apart
 _S, _F = "sliding_attention", "full_attention"
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """names: the repositories that publish it."""
+    """names: the repositories that publish it. source: who says so. plain: what is no fact, by path."""
 
     names: tuple[str, ...]
     confidence: str
     source: str
     facts: Mapping[str, Any]
+    plain: Mapping[Path, Any] = dataclasses.field(default_factory=dict)
 
-    def agrees(self, weights: Weights) -> bool:
-        """Whether the weights may be this drafter's: no shape says otherwise, and one at least says so."""
-        proofs = weights.proofs()
-        common = [fact for fact in self.facts if fact in proofs]
-        fc, ids = weights.shape("fc.weight"), self.facts.get("target_layer_ids")
-        hidden = self.facts.get("target_hidden_size", self.facts.get("hidden_size"))
-        if fc and ids and hidden and fc[-1] != len(ids) * hidden:
+    def goes_by(self, name: str) -> bool:
+        names = {n.lower() for n in self.names}
+        return name.lower() in names | {n.rpartition("/")[2] for n in names}
+
+    def agrees(self, weights: Weights, at_least: int = 1) -> bool:
+        """Whether the weights may be this drafter's: no shape says otherwise, and so many say so."""
+        common = [fact for fact in self.facts if fact in weights.proofs]
+        fc, ids = weights.shape("fc.weight", 2), self.facts.get("target_layer_ids")
+        width = self.facts.get("target_hidden_size", self.facts.get("hidden_size"))
+        if fc and ids and width and fc[1] != len(ids) * width:
             return False
-        return bool(common) and all(proofs[fact].value == self.facts[fact] for fact in common)
+        return len(common) >= at_least and all(weights.proofs[f].value == self.facts[f] for f in common)
 
 
 ENTRIES: tuple[Entry, ...] = (
@@ -283,34 +289,23 @@ class UnknownProfileError(Exception):
     """No entry goes by that name; the message names the nearest."""
 
 
-def user_entries(profiles: Mapping[str, Any]) -> tuple[Entry, ...]:
-    """The user's own entries, by name. They are the user's word: of high confidence."""
-    return tuple(Entry((name,), HIGH, "your own profile", dict(values)) for name, values in profiles.items())
-
-
 def named(entries: tuple[Entry, ...], profile: str, weights: Weights) -> Entry:
-    """The entry that the user names, by the whole name of its repository or by its last part."""
-    wanted = profile.lower()
-    by_name = [e for e in entries if any(wanted in (n.lower(), n.lower().rpartition("/")[2]) for n in e.names)]
-    if not by_name:
+    """The entry that the user names, by the whole name of a repository or by its last part."""
+    candidates = [entry for entry in entries if entry.goes_by(profile)]
+    if not candidates:
         known = sorted({name for entry in entries for name in entry.names})
-        near = difflib.get_close_matches(profile, known, n=1, cutoff=0.4)
-        hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
-        raise UnknownProfileError(f"there is no profile {profile}; {hint}")
-    return next((entry for entry in by_name if entry.agrees(weights)), by_name[0])
+        near = difflib.get_close_matches(profile, known, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        raise UnknownProfileError(f"profile: no drafter of the catalogue goes by {profile}; {hint}")
+    return next((entry for entry in candidates if entry.agrees(weights)), candidates[0])
 
 
-def matching(entries: tuple[Entry, ...], names: tuple[str, ...], weights: Weights) -> Entry | None:
-    """The entry that a drafter's own name and its weights agree on."""
-    for name in names:
-        for entry in entries:
-            known = [n.lower() for n in entry.names]
-            if (name in known or name in [n.rpartition("/")[2] for n in known]) and entry.agrees(weights):
-                return entry
-    return None
+def known_as(entries: tuple[Entry, ...], names: tuple[str, ...]) -> list[Entry]:
+    """The entries that go by one of a drafter's own names, by the most telling name first."""
+    return next(filter(None, ([entry for entry in entries if entry.goes_by(name)] for name in names)), [])
 
 
-def facts_of(entry: Entry, form: Format) -> dict[str, Any]:
-    """What an entry claims of a drafter of this format."""
-    known, _plain = understand(entry.facts, form)
-    return known
+def shaped_like(entries: tuple[Entry, ...], weights: Weights) -> Entry | None:
+    """The entry of high confidence that a nameless drafter may be, by its weights."""
+    high = (entry for entry in entries if entry.confidence == HIGH)
+    return next((entry for entry in high if entry.agrees(weights, at_least=_SHAPE)), None)

@@ -34,6 +34,16 @@ class Drafter:
     def path(self) -> str:
         return os.path.join(self.directory, "config.json")
 
+    @property
+    def fixed(self) -> str | None:
+        """Why the config.json must not be changed where it is; None if it may be."""
+        real = os.path.realpath(self.path)
+        if os.path.islink(self.path):
+            return f"{self.path} is a link to {real}, which other revisions may share"
+        if re.search(r"/models--[^/]+/(snapshots|blobs)/", real):
+            return f"{self.path} lies in a hub's cache, where the next download would undo the mend"
+        return None
+
 
 def read_drafter(path: str) -> Drafter:
     """The drafter in a directory, or beside a config.json."""
@@ -46,7 +56,7 @@ def read_drafter(path: str) -> Drafter:
     form = detect(config)
     if form is None:
         raise UnreadableDrafterError(
-            f"{directory}/config.json is no DFlash drafter's: it has neither dflash_config nor speculators_model_type"
+            f"{directory}/config.json is no DFlash drafter's: it has neither a dflash_config nor a speculators_model_type"
         )
     return Drafter(directory, text, config, form, read_weights(directory), _names(directory, config))
 
@@ -54,10 +64,12 @@ def read_drafter(path: str) -> Drafter:
 def read_config(path: str) -> tuple[str, dict[str, Any]]:
     """A config.json as text and as a value."""
     try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise UnreadableDrafterError(f"{path} is no regular file")
         with open(path, "rb") as f:
             size = os.fstat(f.fileno()).st_size
             if size > _LIMIT:
-                raise UnreadableDrafterError(f"{path} is no config: {size} bytes, and none is larger than {_LIMIT}")
+                raise UnreadableDrafterError(f"{path} is no config: it has {size} bytes, and none has over {_LIMIT}")
             raw = f.read()
     except OSError as e:
         raise UnreadableDrafterError(f"{path} can't be read: {e.strerror}") from None
@@ -82,11 +94,11 @@ def read_config(path: str) -> tuple[str, dict[str, Any]]:
 def _names(directory: str, config: dict[str, Any]) -> tuple[str, ...]:
     """The names a drafter may go by, most telling first: those in its path (of a hub's cache, too), then its own."""
     found = []
+    stated = config.get("_name_or_path")
     for path in (directory, os.path.realpath(directory)):
         for part in reversed(path.split(os.sep)[-4:]):
             name = re.sub(r"^models--", "", part).replace("--", "/")
             found.append(re.sub(r"-[0-9a-f]{12}$", "", name))
-    stated = config.get("_name_or_path")
     if isinstance(stated, str):
         found.append(stated)
     return tuple(dict.fromkeys(name.lower() for name in found if name))

@@ -1,22 +1,25 @@
 # Copyright: (c) 2026, the llmops.vllm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the loader makes of a config.json, by the rules of transformers 5 (Qwen3Config) and of vLLM's reader of speculators configs.
+"""What the loader makes of a config.json: keys it drops, defaults it fills in, files it refuses.
 
-The rules are compared with the real classes over a table of files in tests/unit/drafter/effective_measured.py.
+The rules are those of transformers 5 (Qwen3Config) and of vLLM's reader of speculators configs. A table of files measured
+with the real classes is kept with the tests.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import formats
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import MISSING, is_int
 
 SLIDING, FULL = "sliding_attention", "full_attention"
 
 # Qwen3Config's own defaults: what a missing key silently becomes.
-DEFAULTS: dict[str, Any] = {
+DEFAULTS: Mapping[str, Any] = {
     "vocab_size": 151936,
     "hidden_size": 4096,
     "intermediate_size": 22016,
@@ -30,7 +33,25 @@ DEFAULTS: dict[str, Any] = {
     "max_window_layers": 28,
     "layer_types": None,
 }
-_NULLABLE = frozenset({"num_key_value_heads", "sliding_window"})
+ROPE_THETA, VLLM_ROPE_THETA = 10000.0, 1000000.0
+_Type = tuple[Callable[[Any], bool], str]
+_WHOLE: _Type = (is_int, "a whole number")
+_WHOLE_OR_NULL: _Type = (lambda value: value is None or is_int(value), "a whole number or null")
+_TRUTH: _Type = (lambda value: isinstance(value, bool), "true or false")
+_FRACTION: _Type = (lambda value: isinstance(value, float), "a number with a fraction")
+_TYPES: Mapping[str, _Type] = {
+    **{fact: _WHOLE for fact, default in DEFAULTS.items() if is_int(default)},
+    **{fact: _WHOLE_OR_NULL for fact in ("num_key_value_heads", "sliding_window", "pad_token_id", "bos_token_id")},
+    **{fact: _TRUTH for fact in ("use_sliding_window", "use_cache", "tie_word_embeddings", "attention_bias")},
+    **{fact: _FRACTION for fact in ("initializer_range", "rms_norm_eps")},
+    "attention_dropout": (lambda value: isinstance(value, float) or is_int(value), "a number"),
+    "eos_token_id": (
+        lambda value: value is None or is_int(value) or (isinstance(value, list) and all(map(is_int, value))),
+        "a whole number, a list of them or null",
+    ),
+    "hidden_act": (lambda value: isinstance(value, str), "a word"),
+    "rope_parameters": (lambda value: value is None or isinstance(value, dict), "a section or null"),
+}
 _RENAMED = {
     "mamba": "linear_attention",
     "attention": FULL,
@@ -54,89 +75,93 @@ WORDS = frozenset(
         "linear_attention",
     )
 )
+_MOST_LAYERS = 10_000  # beyond it a list of layers would only fill the memory
 
 
 @dataclasses.dataclass(frozen=True)
 class Effective:
-    """values: what the config object will hold. refusal: the fact that makes the loader refuse the file, and why."""
+    """values: what the config object will hold. refusal: the key for which the loader refuses the file, and why."""
 
     values: dict[str, Any]
     refusal: tuple[str, str] | None = None
 
 
 def predict(config: Mapping[str, Any], form: formats.Format) -> Effective:
-    if form is formats.SPECULATORS:
-        return _speculators(config)
-    return _qwen3(config)
+    return _speculators(config) if form is formats.SPECULATORS else _qwen3(config)
 
 
 def _qwen3(config: Mapping[str, Any]) -> Effective:
     values = {fact: config.get(fact, default) for fact, default in DEFAULTS.items()}
-    for fact, value in values.items():
-        wrong = _wrong_type(fact, value)
-        if wrong:
-            return Effective(values, (fact, wrong))
+    values["rope_theta"] = _rope_theta(config, ROPE_THETA)
+    for name, (fits, kind) in _TYPES.items():
+        if name in config and not fits(config[name]):
+            return Effective(values, (name, f"it must be {kind}"))
+    refusal = _refused_layers(values)
+    if refusal:
+        return Effective(values, refusal)
     if not values["use_sliding_window"]:
         values["sliding_window"] = None
     if values["num_key_value_heads"] is None:
         values["num_key_value_heads"] = values["num_attention_heads"]
     if values["layer_types"] is None:
-        window, start = values["sliding_window"], values["max_window_layers"]
-        values["layer_types"] = [
-            SLIDING if window is not None and i >= start else FULL for i in range(values["num_hidden_layers"])
-        ]
-    return _validated(values)
+        first = values["max_window_layers"] if values["sliding_window"] is not None else values["num_hidden_layers"]
+        values["layer_types"] = [SLIDING if i >= first else FULL for i in range(values["num_hidden_layers"])]
+    return _with_words(values)
 
 
 def _speculators(config: Mapping[str, Any]) -> Effective:
-    """vLLM keeps transformer_layer_config as it is: nothing dropped, nothing filled in but what its model asks for."""
+    """vLLM keeps transformer_layer_config as it stands: nothing dropped, nothing filled in."""
     section = config.get("transformer_layer_config")
     layer = section if isinstance(section, dict) else {}
     values = {fact: layer.get(fact) for fact in DEFAULTS}
-    if values["head_dim"] is None and formats.is_int(values["hidden_size"]) and values["num_attention_heads"]:
-        values["head_dim"] = values["hidden_size"] // values["num_attention_heads"]
-    if values["layer_types"] is not None:
-        if _wrong_type("layer_types", values["layer_types"]):
-            return Effective(values, ("layer_types", "it is no list of words"))
-        return _validated(values)
-    return Effective(values)
+    values["rope_theta"] = _rope_theta(layer, VLLM_ROPE_THETA)
+    hidden, heads = values["hidden_size"], values["num_attention_heads"]
+    if values["head_dim"] is None and isinstance(hidden, int) and isinstance(heads, int) and heads > 0:
+        values["head_dim"] = hidden // heads
+    refusal = _refused_layers(values)
+    if refusal or values["layer_types"] is None:
+        return Effective(values, refusal)
+    return _with_words(values)
 
 
-def _validated(values: dict[str, Any]) -> Effective:
-    words = [_RENAMED.get(word, word) for word in values["layer_types"]]
-    values["layer_types"] = words
+def _rope_theta(config: Mapping[str, Any], default: float) -> Any:
+    section = config.get("rope_scaling") or config.get("rope_parameters")
+    stated = section.get("rope_theta", MISSING) if isinstance(section, dict) else MISSING
+    return config.get("rope_theta", default) if stated is MISSING else stated
+
+
+def _refused_layers(values: Mapping[str, Any]) -> tuple[str, str] | None:
+    types, layers = values["layer_types"], values["num_hidden_layers"]
+    if is_int(layers) and layers > _MOST_LAYERS:
+        return "num_hidden_layers", f"no drafter has {layers} layers"
+    if types is not None and not (isinstance(types, list) and all(isinstance(word, str) for word in types)):
+        return "layer_types", "they are no list of words"
+    return None
+
+
+def _with_words(values: dict[str, Any]) -> Effective:
+    words, layers = [_RENAMED.get(word, word) for word in values["layer_types"]], values["num_hidden_layers"]
     unknown = sorted(set(words) - WORDS)
     if unknown:
-        return Effective(values, ("layer_types", f"{unknown[0]!r} is no kind of layer"))
-    if values["num_hidden_layers"] is not None and len(words) != values["num_hidden_layers"]:
-        return Effective(values, ("layer_types", f"{len(words)} words for {values['num_hidden_layers']} layers"))
-    return Effective(values)
-
-
-def _wrong_type(fact: str, value: Any) -> str | None:
-    if fact == "layer_types":
-        listed = value is None or (isinstance(value, list) and all(isinstance(word, str) for word in value))
-        return None if listed else "it is no list of words"
-    if fact == "use_sliding_window":
-        return None if isinstance(value, bool) else "it is neither true nor false"
-    if value is None and fact in _NULLABLE:
-        return None
-    return None if formats.is_int(value) else "it is no whole number"
+        return Effective(values, ("layer_types", f"{unknown[0]} is no kind of layer"))
+    if layers is not None and layers != len(words):
+        return Effective(values, ("layer_types", f"there are {len(words)} for {layers} layers"))
+    return Effective({**values, "layer_types": words})
 
 
 def windows(config: Mapping[str, Any], form: formats.Format, effective: Effective) -> list[Any]:
-    """The window of every drafter layer as the engine resolves it: a number, or None for full attention.
+    """The window of each drafter layer as the engine resolves it; None for full attention.
 
-    A sliding layer without a window is MISSING: the engine refuses to start.
+    MISSING stands for a layer that slides over no window: the engine refuses to start.
     """
+    if effective.refusal:
+        return []
     section = config.get("dflash_config")
     nested = section if form is not formats.SPECULATORS and isinstance(section, dict) else {}
-    types = effective.values["layer_types"]
-    layers = effective.values["num_hidden_layers"]
-    count = layers if formats.is_int(layers) else len(types or ())
+    types, layers = effective.values["layer_types"], effective.values["num_hidden_layers"]
+    forced = bool(nested.get("use_swa"))
+    slides = [word == SLIDING for word in types or [FULL] * (layers if is_int(layers) else 0)]
+    if forced and not any(slides):
+        slides = [True] * len(slides)
     window = nested.get("swa_window_size", effective.values["sliding_window"])
-    if types is None or (nested.get("use_swa") and SLIDING not in types):
-        sliding = [bool(nested.get("use_swa"))] * count
-    else:
-        sliding = [word == SLIDING for word in types]
-    return [(formats.MISSING if window is None else window) if slides else None for slides in sliding]
+    return [(MISSING if window is None else window) if sliding else None for sliding in slides]

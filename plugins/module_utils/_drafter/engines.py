@@ -8,38 +8,43 @@ from __future__ import annotations
 import dataclasses
 import re
 
-# The first release that has it. The pull request that brought it is the source.
+# The first release that has it; the number is that of the pull request or issue.
 DFLASH = (0, 20)  # 36847
-SHIFTED_IDS = (0, 22)  # 40727, inferred: not in 0.21, verified in 0.32
-WINDOWS = (0, 25)  # 46104; before it every layer is silently full attention
-MIXED_LAYERS = (0, 26)  # 47914, by the V2 model runner only
-DFLASH2 = (0, 28)  # 52816, by the V2 model runner only
-QUANTISED = (0, 30)  # issue 51581 is open on 0.29
+SHIFTED_IDS = (0, 22)  # 40727; inferred, since 0.21 hasn't it and 0.32 has
+WINDOWS = (0, 25)  # 46104; before it every drafter layer is silently full attention
+MIXED_LAYERS = (0, 26)  # 47914; by the V2 model runner only
+DFLASH2 = (0, 28)  # 52816; by the V2 model runner only
+QUANTISED = (0, 30)  # 51581 is open on 0.29
+CHOOSES_V2 = (0, 32)  # takes the V2 model runner by itself where a drafter needs it
 
 
 @dataclasses.dataclass(frozen=True)
 class Engine:
-    """version: None if not known. runner: v1, v2, or None if not known."""
+    """version: empty if not known. runner: v1, v2, or empty if not known. from_source: built from some commit."""
 
-    version: tuple[int, ...] | None = None
-    text: str = ""
+    version: str = ""
+    numbers: tuple[int, ...] = ()
+    runner: str = ""
     from_source: bool = False
-    runner: str | None = None
 
     def lacks(self, since: tuple[int, int]) -> bool:
-        return self.version is not None and self.version < since
+        return bool(self.numbers) and self.numbers < since
 
     @property
-    def shifts_ids(self) -> bool:
-        return not self.lacks(SHIFTED_IDS)
+    def takes_ids_as_they_are(self) -> bool:
+        return self.lacks(SHIFTED_IDS)
+
+    def __str__(self) -> str:
+        runner = f" with the {self.runner.upper()} model runner" if self.runner else ""
+        return f"vLLM {self.version or 'of a version not told'}{runner}"
 
 
 def parse(version: str | None, runner: str | None) -> Engine:
-    """An engine by its version, such as 0.32.0, 0.32.0+cpu or 0.19.2.dev8+ga8062413a. Raises ValueError."""
+    """An engine by a version such as 0.32.0, 0.32.0+cpu or 0.19.2.dev8+ga8062413a. Raises ValueError."""
     if not version:
-        return Engine(runner=runner)
-    match = re.match(r"v?(\d+)\.(\d+)(?:\.(\d+))?", version)
+        return Engine(runner=runner or "")
+    match = re.match(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d.]*\d)", version)
     if not match:
-        raise ValueError(f"{version!r} is no version of vLLM; it should look like 0.32.0")
-    numbers = tuple(int(n) for n in match.groups() if n is not None)
-    return Engine(numbers, version, bool(re.search(r"dev|\+g[0-9a-f]{7}", version)), runner)
+        raise ValueError(f"engine.version: {version} is no version of vLLM; it should look like 0.32.0")
+    numbers = tuple(int(number) for number in match.groups() if number is not None)
+    return Engine(version, numbers, runner or "", bool(re.search(r"dev|\+g[0-9a-f]{6}", version)))

@@ -1,18 +1,19 @@
 # Copyright: (c) 2026, the llmops.vllm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where each published format keeps what decides. Everything else speaks of facts by their canonical names.
+"""Where each published format keeps what decides. All other code speaks of facts by their canonical names.
 
-A fact is canonical in z-lab's terms: target_layer_ids are the layers themselves (the engine adds one on their way), block_size counts the
-anchor.
+A fact is canonical in z-lab's terms: target_layer_ids are the target's layers themselves, to which the engine adds one.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Mapping
+import re
+from collections.abc import Mapping
+from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.jsontext import Path
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.jsontext import NoSuchPlaceError, Path
 
 
 class _Missing:
@@ -24,10 +25,8 @@ class _Missing:
 
 MISSING: Any = _Missing()
 
-_LAYERS = (
-    "layer_types",
+_NUMBERS = (
     "sliding_window",
-    "use_sliding_window",
     "max_window_layers",
     "num_hidden_layers",
     "hidden_size",
@@ -38,59 +37,55 @@ _LAYERS = (
     "vocab_size",
     "max_position_embeddings",
 )
-_DFLASH = ("mask_token_id", "target_layer_ids", "block_size")
+_LAYER = (*_NUMBERS, "layer_types", "use_sliding_window")
 _DFLASH2 = ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k")
 _TOP = (
     "architectures",
+    "model_type",
     "num_target_layers",
     "target_hidden_size",
     "draft_vocab_size",
     "is_causal",
     "quantization_config",
 )
+# What is a whole number, whatever a template made of it.
+_WHOLE = frozenset((*_NUMBERS, *_DFLASH2, "mask_token_id", "block_size", "num_speculative_tokens", "swa_window_size"))
 
 
 @dataclasses.dataclass(frozen=True)
 class Format:
-    """places: the paths where a fact may stand, the one to write it to first."""
+    """places: the paths where a fact may stand, first the one to write it to. shift: what is added to layer ids."""
 
     name: str
     places: Mapping[str, tuple[Path, ...]]
-    shift: int = 0  # what the format adds to the ids of the target's layers
+    shift: int = 0
 
 
-def _zlab(name: str, block_size: tuple[Path, ...]) -> Format:
-    places: dict[str, tuple[Path, ...]] = {fact: ((fact,),) for fact in (*_LAYERS, *_TOP)}
-    places.update({fact: (("dflash_config", fact), (fact,)) for fact in (*_DFLASH, *_DFLASH2)})
+def _zlab(name: str, *block_size: Path) -> Format:
+    places: dict[str, tuple[Path, ...]] = {fact: ((fact,),) for fact in (*_LAYER, *_TOP, "num_speculative_tokens")}
+    nested = (*_DFLASH2, "mask_token", "use_swa", "swa_window_size", "causal")
+    places.update({fact: (("dflash_config", fact),) for fact in nested})
+    places.update({fact: (("dflash_config", fact), (fact,)) for fact in ("mask_token_id", "target_layer_ids")})
     places["block_size"] = block_size
-    places["rope_theta"] = (("rope_theta",), ("rope_parameters", "rope_theta"))
-    places["mask_token"] = (("dflash_config", "mask_token"),)
-    places["num_speculative_tokens"] = (("num_speculative_tokens",),)
-    places.update({fact: (("dflash_config", fact),) for fact in ("use_swa", "swa_window_size", "causal")})
+    places["rope_theta"] = (("rope_parameters", "rope_theta"), ("rope_scaling", "rope_theta"), ("rope_theta",))
     return Format(name, places)
 
 
-_BLOCK_ON_TOP: tuple[Path, ...] = (("block_size",), ("dflash_config", "block_size"))
-_BLOCK_NESTED: tuple[Path, ...] = (("dflash_config", "block_size"), ("block_size",))
-
-
 def _speculators() -> Format:
-    places: dict[str, tuple[Path, ...]] = {fact: (("transformer_layer_config", fact),) for fact in _LAYERS}
-    places.update(
-        {fact: ((fact,),) for fact in (*_TOP, *_DFLASH2, "mask_token_id", "block_size", "sample_from_anchor")}
-    )
-    places["target_layer_ids"] = (("aux_hidden_state_layer_ids",),)
-    places["sliding_window_non_causal"] = (("sliding_window_non_causal",),)
-    places["num_speculative_tokens"] = (("speculators_config", "proposal_methods", 0, "speculative_tokens"),)
     layer = "transformer_layer_config"
-    places["rope_theta"] = ((layer, "rope_theta"), (layer, "rope_parameters", "rope_theta"))
+    places: dict[str, tuple[Path, ...]] = {fact: ((layer, fact),) for fact in (*_LAYER, "model_type")}
+    top = (*_TOP, *_DFLASH2, "mask_token_id", "block_size", "sample_from_anchor", "sliding_window_non_causal")
+    places.update({fact: ((fact,),) for fact in top if fact != "model_type"})
+    places["target_layer_ids"] = (("aux_hidden_state_layer_ids",),)
+    places["num_speculative_tokens"] = (("speculators_config", "proposal_methods", 0, "speculative_tokens"),)
+    places["rope_theta"] = ((layer, "rope_parameters", "rope_theta"), (layer, "rope_theta"))
     return Format("speculators", places, shift=1)
 
 
-ZLAB_LEGACY = _zlab("zlab-legacy", _BLOCK_ON_TOP)
-ZLAB_NESTED = _zlab("zlab-nested", _BLOCK_NESTED)
-DFLASH2 = _zlab("dflash2", _BLOCK_NESTED)
-MIMO = _zlab("mimo", _BLOCK_NESTED)
+ZLAB_LEGACY = _zlab("zlab-legacy", ("block_size",), ("dflash_config", "block_size"))
+ZLAB_NESTED = _zlab("zlab-nested", ("dflash_config", "block_size"), ("block_size",))
+DFLASH2 = _zlab("dflash2", ("dflash_config", "block_size"), ("block_size",))
+MIMO = _zlab("mimo", ("dflash_config", "block_size"), ("block_size",))
 SPECULATORS = _speculators()
 FORMATS = (ZLAB_LEGACY, ZLAB_NESTED, DFLASH2, MIMO, SPECULATORS)
 
@@ -99,44 +94,63 @@ def detect(config: Mapping[str, Any]) -> Format | None:
     """The format of a config; None if it isn't a DFlash drafter's."""
     if "speculators_model_type" in config or "speculators_config" in config:
         return SPECULATORS
-    architectures = config.get("architectures")
-    named = " ".join(map(str, architectures)) if isinstance(architectures, list) else ""
-    section = config.get("dflash_config")
+    named = str(config.get("architectures"))
     if "DFlash" not in named and "dflash_config" not in config:
         return None
+    section = config.get("dflash_config")
     nested = section if isinstance(section, dict) else {}
     if "DFlash2" in named or any(fact in nested for fact in _DFLASH2):
         return DFLASH2
-    if "use_swa" in nested or "swa_window_size" in nested or "causal" in nested:
+    if any(fact in nested for fact in ("use_swa", "swa_window_size", "causal")):
         return MIMO
-    if "block_size" in nested and "block_size" not in config:
-        return ZLAB_NESTED
-    return ZLAB_LEGACY
+    return ZLAB_NESTED if "block_size" in nested and "block_size" not in config else ZLAB_LEGACY
 
 
 def look(document: Any, path: Path) -> Any:
     """The value at a path, or MISSING."""
     for name in path:
-        if isinstance(document, dict) and name in document:
-            document = document[name]
-        elif isinstance(document, list) and isinstance(name, int) and 0 <= name < len(document):
-            document = document[name]
+        if isinstance(document, list) and isinstance(name, int):
+            document = document[name] if name < len(document) else MISSING
         else:
-            return MISSING
+            document = document.get(name, MISSING) if isinstance(document, dict) else MISSING
     return document
+
+
+def put(document: dict[str, Any], path: Path, value: Any) -> None:
+    """Set the value at a path of a document; sections on the way that are absent or null are made."""
+    place: Any = document
+    for name, following in zip(path, (*path[1:], None)):
+        fits = isinstance(place, dict) if isinstance(name, str) else isinstance(place, list) and name < len(place)
+        if not fits:
+            raise NoSuchPlaceError(path)
+        if following is None:
+            place[name] = value
+        elif isinstance(place, dict) and place.get(name) is None:
+            place[name] = {}
+        place = place[name]
 
 
 def places(config: Mapping[str, Any], form: Format, fact: str) -> tuple[Path, ...]:
     """Where the config has a fact; where the format would have it, if the config has it nowhere."""
-    known = form.places.get(fact, ())
-    return tuple(p for p in known if look(config, p) is not MISSING) or known[:1]
+    known = form.places[fact]
+    present = tuple(path for path in known if look(config, path) is not MISSING)
+    if fact == "rope_theta" and not present:
+        # Newer files have a section for it, older ones a key on top.
+        return tuple(path for path in known if look(config, path[:-1]) not in (MISSING, None))[:1] or known[-1:]
+    return present or known[:1]
 
 
 def read(config: Mapping[str, Any], form: Format, fact: str) -> Any:
-    """A fact's value in canonical terms, or MISSING."""
-    for path in places(config, form, fact)[:1]:
-        return decode(form, fact, look(config, path))
-    return MISSING
+    """A fact's value in canonical terms, or MISSING, as for a fact that the format doesn't have."""
+    if fact not in form.places:
+        return MISSING
+    return decode(form, fact, look(config, places(config, form, fact)[0]))
+
+
+def facts(config: Mapping[str, Any], form: Format) -> dict[str, Any]:
+    """Every fact that a config states."""
+    found = {fact: read(config, form, fact) for fact in form.places}
+    return {fact: value for fact, value in found.items() if value is not MISSING}
 
 
 def decode(form: Format, fact: str, value: Any) -> Any:
@@ -148,9 +162,7 @@ def encode(form: Format, fact: str, value: Any) -> Any:
 
 
 def _shifted(ids: Any, by: int) -> Any:
-    if by and isinstance(ids, list) and all(is_int(i) for i in ids):
-        return [i + by for i in ids]
-    return ids
+    return [i + by for i in ids] if isinstance(ids, list) and all(is_int(i) for i in ids) else ids
 
 
 def key(path: Path) -> str:
@@ -162,37 +174,37 @@ def is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def facts(config: Mapping[str, Any], form: Format) -> dict[str, Any]:
-    """Every fact that a config states, in canonical terms."""
-    found = {fact: read(config, form, fact) for fact in form.places}
-    return {fact: value for fact, value in found.items() if value is not MISSING}
+def whole(value: Any) -> int | None:
+    """The whole number that a string spells."""
+    spelt = isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}", value)
+    return int(value) if spelt else None
 
 
 def understand(values: Mapping[str, Any], form: Format) -> tuple[dict[str, Any], dict[Path, Any]]:
-    """What a user asserts, as facts in canonical terms and as plain paths for the rest.
+    """What somebody asserts, as facts in canonical terms, and by path what is no fact.
 
-    A key may be nested or dotted, and a fact may be named as any format names it: it goes where this drafter's format keeps it.
+    A key may be nested or dotted, and a fact may be named as any format names it: it goes where this format keeps it.
     """
     known: dict[str, Any] = {}
     plain: dict[Path, Any] = {}
     for path, value in _flat(values, ()):
-        owner = next((f for f in (form, *FORMATS) for p in f.places.items() if path in p[1]), None)
-        if owner is None:
+        owner, fact = next(
+            ((f, fact) for f in (form, *FORMATS) for fact, paths in f.places.items() if path in paths), (form, "")
+        )
+        if fact not in form.places:
             plain[path] = value
-            continue
-        fact = next(fact for fact, paths in owner.places.items() if path in paths)
-        if fact in form.places:
-            known[fact] = decode(owner, fact, value)
+        elif fact in _WHOLE and whole(value) is not None:
+            known[fact] = whole(value)
         else:
-            plain[path] = value
+            known[fact] = decode(owner, fact, value)
     return known, plain
 
 
 def _flat(values: Mapping[str, Any], before: Path) -> list[tuple[Path, Any]]:
     found: list[tuple[Path, Any]] = []
     for name, value in values.items():
-        steps: Path = tuple(int(s) if s.isdigit() else s for s in str(name).split("."))
-        path = before + steps
+        steps = (int(step) if re.fullmatch(r"[0-9]{1,4}", step) else step for step in str(name).split("."))
+        path = (*before, *steps)
         if isinstance(value, dict) and value and path != ("quantization_config",):
             found += _flat(value, path)
         else:

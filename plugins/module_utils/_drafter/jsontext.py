@@ -9,7 +9,6 @@ import dataclasses
 import json
 import re
 from collections.abc import Iterator
-from json.decoder import scanstring
 from typing import Any, Union
 
 Path = tuple[Union[str, int], ...]
@@ -19,78 +18,90 @@ _DECODER = json.JSONDecoder()
 
 
 class NoSuchPlaceError(Exception):
-    """The path leads through something that holds no such key."""
+    """A path leads through something that has no such key or index."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"{'.'.join(map(str, path))} leads through a value that is no section of the config")
 
 
 @dataclasses.dataclass(frozen=True)
 class _Member:
-    """A key of an object, or an index of a list, with where its value stands. start: where its key begins."""
+    """A key of an object or an index of a list. start: where its key begins; value and end: where its value stands."""
 
     name: str | int
     start: int
-    value_start: int
-    value_end: int
+    value: int
+    end: int
 
 
 def set_value(text: str, path: Path, value: Any) -> str:
-    """The document with one value replaced or added. A key that isn't there is added in the document's own style."""
-    return _set(text, _skip(text, 0), path, value, depth=1)
+    """The document with one value replaced, or added in the document's own style after its alphabetical predecessor."""
+    at = _skip(text, 0)
+    for depth, name in enumerate(path, 1):
+        members = list(_members(text, at))
+        # The last of two equal keys is the one that readers take.
+        member = next((m for m in reversed(members) if m.name == name), None)
+        rest = path[depth:]
+        if member is None:
+            return _insert(text, at, members, path, depth, value)
+        if not rest or text.startswith("null", member.value):
+            return _replace(text, member, _nested(rest, value, path), depth)
+        if text[member.value] not in "{[":
+            raise NoSuchPlaceError(path)
+        at = member.value
+    raise NoSuchPlaceError(path)
 
 
-def _set(text: str, at: int, path: Path, value: Any, depth: int) -> str:
-    members = list(_members(text, at))
-    # The last of two equal keys is the one that readers take.
-    member = next((m for m in reversed(members) if m.name == path[0]), None)
-    if member is None:
-        for name in reversed(path[1:]):
-            if isinstance(name, int):
-                raise NoSuchPlaceError(".".join(map(str, path)))
-            value = {name: value}
-        return _insert(text, at, members, path[0], value, depth)
-    if path[1:]:
-        if text[member.value_start] in "{[":
-            return _set(text, member.value_start, path[1:], value, depth + 1)
-        raise NoSuchPlaceError(".".join(map(str, path)))
-    old = text[member.value_start : member.value_end]
-    inline = old[0] in "[{" and "\n" not in old and len(old) > 2
-    new = _render(text, value, depth, inline)
-    return text[: member.value_start] + new + text[member.value_end :]
+def _replace(text: str, member: _Member, value: Any, depth: int) -> str:
+    old = text[member.value : member.end]
+    on_one_line = old[0] in "[{" and "\n" not in old and len(old) > 2
+    return text[: member.value] + _render(text, value, depth, on_one_line) + text[member.end :]
 
 
-def _insert(text: str, at: int, members: list[_Member], name: str | int, value: Any, depth: int) -> str:
+def _insert(text: str, at: int, members: list[_Member], path: Path, depth: int, value: Any) -> str:
+    name = path[depth - 1]
     if isinstance(name, int) or text[at] != "{":
-        raise NoSuchPlaceError(str(name))
-    pad = _pad(text, depth)
-    colon = ":" if _compact(text) else ": "
-    new = json.dumps(name, ensure_ascii=text.isascii()) + colon + _render(text, value, depth, inline=False)
+        raise NoSuchPlaceError(path)
+    separator = ":" if _compact(text) else ": "
+    new = json.dumps(name, ensure_ascii=text.isascii()) + separator
+    new += _render(text, _nested(path[depth:], value, path), depth, on_one_line=False)
+    line_break = _line_break(text, depth)
     if not members:
-        closing = _skip(text, at + 1)
-        return text[: at + 1] + pad + new + (_pad(text, depth - 1) if pad else "") + text[closing:]
-    names = [str(m.name) for m in members]
-    before = next((m for m in members if str(m.name) > str(name)), None) if names == sorted(names) else None
-    gap = pad or ("" if _compact(text) else " ")
-    if before is not None:
-        return text[: before.start] + new + "," + gap + text[before.start :]
-    return text[: members[-1].value_end] + "," + gap + new + text[members[-1].value_end :]
+        end = _line_break(text, depth - 1) if line_break else ""
+        return text[: at + 1] + line_break + new + end + text[_skip(text, at + 1) :]
+    gap = line_break or ("" if _compact(text) else " ")
+    before = [m for m in members if str(m.name) < name]
+    if not before:
+        return text[: members[0].start] + new + "," + gap + text[members[0].start :]
+    end_of_last = max(before, key=lambda m: (str(m.name), m.start)).end
+    return text[:end_of_last] + "," + gap + new + text[end_of_last:]
 
 
-def _render(text: str, value: Any, depth: int, inline: bool) -> str:
-    indent = None if inline else _indent(text)
-    separators = (",", ":") if _compact(text) else (("," if indent else ", "), ": ")
-    rendered = json.dumps(value, ensure_ascii=text.isascii(), indent=indent, separators=separators)
-    return rendered.replace("\n", _pad(text, depth))
+def _nested(names: Path, value: Any, path: Path) -> Any:
+    for name in reversed(names):
+        if isinstance(name, int):
+            raise NoSuchPlaceError(path)
+        value = {name: value}
+    return value
 
 
-def _pad(text: str, depth: int) -> str:
-    """What separates two members at a depth: a line break and the indentation, or nothing in a one-line document."""
+def _render(text: str, value: Any, depth: int, on_one_line: bool) -> str:
+    indent = "" if on_one_line else _indent(text)
+    separators = (",", ":") if _compact(text) else (",", ": ") if indent else (", ", ": ")
+    rendered = json.dumps(value, ensure_ascii=text.isascii(), indent=indent or None, separators=separators)
+    return rendered.replace("\n", _line_break(text, depth))
+
+
+def _line_break(text: str, depth: int) -> str:
+    """What stands between two members at a depth; nothing in a document of one line."""
     indent = _indent(text)
-    return (("\r\n" if "\r\n" in text else "\n") + indent * depth) if indent else ""
+    return ("\r\n" if "\r\n" in text else "\n") + indent * depth if indent else ""
 
 
-def _indent(text: str) -> str | None:
-    """The white space before the first key, if it stands on a line of its own."""
+def _indent(text: str) -> str:
+    """The white space before the first key, if that stands on a line of its own."""
     match = re.match(r"\s*\{[ \t]*\r?\n([ \t]+)\"", text)
-    return match.group(1) if match else None
+    return match.group(1) if match else ""
 
 
 def _compact(text: str) -> bool:
@@ -106,7 +117,7 @@ def _members(text: str, at: int) -> Iterator[_Member]:
         start = at
         name: str | int = index
         if is_object:
-            name, at = scanstring(text, at + 1)
+            name, at = _DECODER.raw_decode(text, at)
             at = _skip(text, _skip(text, at) + 1)
         _value, end = _DECODER.raw_decode(text, at)
         yield _Member(name, start, at, end)

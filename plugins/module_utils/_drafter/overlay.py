@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, the llmops.vllm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An overlay: links to a drafter's files and a config.json of its own, so that nothing is ever written through a hub's cache."""
+"""An overlay: links to a drafter's files beside a config.json of its own, so that a hub's cache is never written through."""
 
 from __future__ import annotations
 
@@ -11,110 +11,111 @@ import json
 import os
 import shutil
 import tempfile
-from typing import Mapping
+from collections.abc import Iterator, Mapping
 
 from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 
 MARKER = ".overlay.json"
-DIGEST = "{digest}"
+_OWN = frozenset({MARKER, "config.json"})
 
 
 class ForeignError(Exception):
-    """Something that is no overlay of ours stands where one should be written."""
+    """Something that is no overlay of ours is in the way; the message is one line that names it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Overlay:
-    """What an overlay should be. links: target by name."""
+    """What an overlay should hold. links: each link's target, by its name."""
 
     path: str
     links: Mapping[str, str]
     config: bytes
     marker: bytes
 
+    def __str__(self) -> str:
+        return "".join(f"{name} -> {target}\n" for name, target in sorted(self.links.items()))
+
 
 def digest(directory: str, config: bytes, headers: Mapping[str, str]) -> str:
     """What a drafter is, told by its content: the same on every host that holds the same files."""
-    total = hashlib.sha256()
-    total.update(hashlib.sha256(config).digest())
+    total = hashlib.sha256(hashlib.sha256(config).digest())
     for name, size in sorted(_sizes(directory)):
         total.update(f"{name}\0{size}\0{headers.get(name, '')}\n".encode("utf-8", "surrogateescape"))
     return total.hexdigest()
 
 
-def plan(source: str, destination: str, config: bytes, headers: Mapping[str, str]) -> Overlay:
+def plan(source: str, destination: str, config: bytes, its_digest: str) -> Overlay:
     """The overlay of a drafter. {digest} in the destination becomes the first 12 digits of its digest."""
-    short = digest(source, config, headers)
-    path = os.path.abspath(destination.replace(DIGEST, short[:12]))
+    path = os.path.abspath(destination.replace("{digest}", its_digest[:12]))
+    inside = os.path.realpath(path) + os.sep
+    if inside.startswith(os.path.realpath(source) + os.sep):
+        raise ForeignError(f"the overlay {path} would lie in the drafter's own directory; choose another dest")
     links = {name: os.path.realpath(os.path.join(source, name)) for name in _names(source)}
-    marker = {"overlay_of": os.path.abspath(source), "digest": short}
-    return Overlay(path, links, config, (json.dumps(marker, indent=2) + "\n").encode())
+    marker = json.dumps({"overlay_of": os.path.realpath(source), "digest": its_digest}, indent=2) + "\n"
+    return Overlay(path, links, config, marker.encode())
 
 
-def inspect(overlay: Overlay) -> list[str]:
-    """What is amiss at the overlay's place, in words; empty if it is as it should be. Raises ForeignError."""
-    if os.path.islink(overlay.path) or (os.path.lexists(overlay.path) and not os.path.isdir(overlay.path)):
-        raise ForeignError(f"{overlay.path} is there and is no directory; nothing was written")
-    if not os.path.isdir(overlay.path):
-        return [f"{overlay.path} is absent"]
-    present = set(os.listdir(overlay.path))
-    if present and MARKER not in present:
-        raise ForeignError(
-            f"{overlay.path} is there and is no overlay of ours (it has no {MARKER}); nothing was written"
-        )
-    amiss = []
-    for name in sorted(present - {MARKER, "config.json"}):
-        if not os.path.islink(os.path.join(overlay.path, name)):
-            raise ForeignError(f"{overlay.path}/{name} is no link, so it isn't ours; move it away. Nothing was written")
-        if name not in overlay.links:
-            amiss.append(f"{name} is a link too many")
-    for name, target in sorted(overlay.links.items()):
-        if name not in present:
-            amiss.append(f"{name} is not linked")
-        elif os.readlink(os.path.join(overlay.path, name)) != target:
-            amiss.append(f"{name} is linked to something else")
-    if read(os.path.join(overlay.path, "config.json")) != overlay.config:
-        amiss.append("config.json is not as it should be")
-    if read(os.path.join(overlay.path, MARKER)) != overlay.marker:
-        amiss.append(f"{MARKER} is not as it should be")
-    return amiss
+def present(overlay: Overlay) -> Overlay | None:
+    """What stands at the overlay's place now; None if nothing does. Raises ForeignError for anything but an overlay."""
+    path = overlay.path
+    if not os.path.lexists(path):
+        return None
+    if os.path.islink(path) or not os.path.isdir(path):
+        raise ForeignError(f"{path} is there and is no directory; it was left alone")
+    names = [name for name in os.listdir(path) if not files.is_leftover(name)]
+    if names and not os.path.isfile(os.path.join(path, MARKER)):
+        raise ForeignError(f"{path} is there and is no overlay, having no {MARKER}; it was left alone")
+    others = sorted(name for name in set(names) - _OWN if not os.path.islink(os.path.join(path, name)))
+    if others:
+        raise ForeignError(f"{os.path.join(path, others[0])} is no link, so no overlay put it there; move it away")
+    links = {name: os.readlink(os.path.join(path, name)) for name in set(names) - _OWN}
+    return Overlay(path, links, read(os.path.join(path, "config.json")), read(os.path.join(path, MARKER)))
 
 
-def write(overlay: Overlay) -> None:
-    """Make or repair the overlay. A new one appears whole; in one that is there each file changes at once, config.json last."""
+def write(overlay: Overlay) -> bool:
+    """Make or repair the overlay, and say whether that was needed.
+
+    A new one appears whole. In one that is there each file changes at once, its config.json last.
+    """
     parent, name = os.path.split(overlay.path)
-    if os.path.isdir(overlay.path):
-        _fill(overlay, overlay.path)
-        return
-    for leftover in os.listdir(parent):
-        if leftover.startswith(f".{name}.") and leftover.endswith(".new"):
-            shutil.rmtree(os.path.join(parent, leftover))
-    temporary = tempfile.mkdtemp(prefix=f".{name}.", suffix=".new", dir=parent)
-    try:
-        _fill(overlay, temporary)
-        os.chmod(temporary, 0o755)
-        os.rename(temporary, overlay.path)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
+    os.makedirs(parent, exist_ok=True)
+    with files.sole_writer(parent):
+        there = present(overlay)
+        if there == overlay:
+            return False
+        if there is not None:
+            _fill(overlay, overlay.path)
+            return True
+        for leftover in os.listdir(parent):
+            if leftover.startswith(f".{name}.") and leftover.endswith(".new"):
+                shutil.rmtree(os.path.join(parent, leftover))
+        temporary = tempfile.mkdtemp(prefix=f".{name}.", suffix=".new", dir=parent)
+        try:
+            _fill(overlay, temporary)
+            os.chmod(temporary, 0o755)
+            os.rename(temporary, overlay.path)
+        except BaseException:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+        return True
 
 
 def _fill(overlay: Overlay, directory: str) -> None:
     files.write(os.path.join(directory, MARKER), overlay.marker)
-    for name in set(os.listdir(directory)) - set(overlay.links) - {MARKER, "config.json"}:
+    for name in set(os.listdir(directory)) - set(overlay.links) - _OWN:
         os.unlink(os.path.join(directory, name))
     for name, target in overlay.links.items():
         path = os.path.join(directory, name)
-        if not os.path.islink(path) or os.readlink(path) != target:
+        if not os.path.lexists(path) or os.readlink(path) != target:
             files.link(target, path)
     if read(os.path.join(directory, "config.json")) != overlay.config:
         files.write(os.path.join(directory, "config.json"), overlay.config)
 
 
-def read(path: str) -> bytes | None:
-    """The content of a regular file; None if there is none, or a link in its place."""
+def read(path: str) -> bytes:
+    """The content of a regular file; nothing if that is absent, or a link."""
     if os.path.islink(path) or not os.path.isfile(path):
-        return None
+        return b""
     with open(path, "rb") as f:
         return f.read()
 
@@ -124,15 +125,12 @@ def _names(directory: str) -> list[str]:
     return [name for name in sorted(os.listdir(directory)) if not name.startswith(".") and name != "config.json"]
 
 
-def _sizes(directory: str) -> list[tuple[str, int]]:
-    found = []
+def _sizes(directory: str) -> Iterator[tuple[str, int]]:
     for name in _names(directory):
         path = os.path.join(directory, name)
-        if os.path.isdir(path):
-            for parent, _directories, names in os.walk(path, followlinks=True):
-                for inner in names:
-                    whole = os.path.join(parent, inner)
-                    found.append((os.path.relpath(whole, directory), os.stat(whole).st_size))
-        else:
-            found.append((name, os.stat(path).st_size))
-    return found
+        if not os.path.isdir(path):
+            yield name, os.stat(path).st_size
+        for parent, _directories, inner in os.walk(path):
+            for file in inner:
+                whole = os.path.join(parent, file)
+                yield os.path.relpath(whole, directory), os.stat(whole).st_size

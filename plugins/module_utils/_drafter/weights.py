@@ -1,11 +1,12 @@
 # Copyright: (c) 2026, the llmops.vllm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a drafter's weights prove. Only safetensors headers are read: 8 bytes of length, then JSON; never a tensor."""
+"""What a drafter's weights prove. Only safetensors headers are read, 8 bytes of length and JSON; never a tensor."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -15,9 +16,16 @@ from typing import Any
 
 INDEX = "model.safetensors.index.json"
 _LIMIT = 100_000_000  # the format's own limit for a header
-_PLAIN = frozenset({"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2"})  # one element per stored number
-_LAYER = re.compile(r"layers\.(\d+)\.")
-_RENAMED = (("midlayer.", "layers.0."), ("encoder.output_norm_enc.", "hidden_norm."), ("encoder.fc.", "fc."))
+_PLAIN = frozenset({"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2"})  # one element for each stored number
+_QUANTISED = frozenset({"I8", "U8", "I32", "U32", "F8_E4M3", "F8_E5M2"})
+_LAYER = re.compile(r"layers\.(\d{1,6})\.")
+# Names that the engine, too, takes for others.
+_PREFIXES = (
+    ("model.", ""),
+    ("midlayer.", "layers.0."),
+    ("encoder.output_norm_enc.", "hidden_norm."),
+    ("encoder.fc.", "fc."),
+)
 
 
 class UnreadableWeightsError(Exception):
@@ -33,191 +41,171 @@ class Tensor:
 
 @dataclasses.dataclass(frozen=True)
 class Proof:
-    """A value that the weights leave no choice about, and where it stands."""
+    """A value that the weights leave no choice about, and where that stands."""
 
-    value: Any
+    value: int
     evidence: str
 
 
 @dataclasses.dataclass(frozen=True)
 class Weights:
-    """tensors: by the name that the engine gives them. digests: SHA-256 of each file's header, by file name."""
+    """tensors: by the name that the engine gives them. digests: SHA-256 of each file's header, by the file's name."""
 
     tensors: dict[str, Tensor]
     digests: dict[str, str]
 
-    def shape(self, name: str) -> tuple[int, ...] | None:
-        """The shape of a tensor, if it is stored plainly (a packed one has another shape than what it stands for)."""
+    def shape(self, name: str, dimensions: int) -> tuple[int, ...] | None:
+        """The shape of a tensor that is stored plainly; a packed one is stored in another shape than it stands for."""
         tensor = self.tensors.get(name)
-        return tensor.shape if tensor and tensor.dtype in _PLAIN else None
+        plain = tensor is not None and tensor.dtype in _PLAIN and len(tensor.shape) == dimensions
+        return tensor.shape if tensor and plain and 0 not in tensor.shape else None
 
     def cite(self, name: str) -> str:
-        tensor = self.tensors[name]
-        return f"{tensor.file}: {name} is {list(tensor.shape)}"
+        return f"{self.tensors[name].file}: {name} is {list(self.tensors[name].shape)}"
 
+    @functools.cached_property
     def layers(self) -> list[int]:
-        return sorted({int(m.group(1)) for m in map(_LAYER.match, self.tensors) if m})
+        return sorted({int(match.group(1)) for match in map(_LAYER.match, self.tensors) if match})
 
+    @functools.cached_property
+    def quantised(self) -> bool:
+        stored = {t.dtype for name, t in self.tensors.items() if re.search(r"_proj\.(q?weight|weight_packed)$", name)}
+        return bool(stored & _QUANTISED)
+
+    @functools.cached_property
+    def convolves(self) -> bool:
+        """Whether these are the weights of a DFlash2 drafter."""
+        return any("attention_conv." in name for name in self.tensors)
+
+    @functools.cached_property
     def proofs(self) -> dict[str, Proof]:
-        """Every value of the config that the shapes prove, by its canonical name."""
+        """Every value of a config that the shapes prove, by its canonical name."""
         found: dict[str, Proof] = {}
 
-        def prove(fact: str, name: str, value: int) -> None:
-            found.setdefault(fact, Proof(value, self.cite(name)))
+        def prove(fact: str, name: str, dimensions: int, axis: int = 0, divisor: int = 1) -> None:
+            shape = self.shape(name, dimensions)
+            if shape and divisor and shape[axis] % divisor == 0:
+                found.setdefault(fact, Proof(shape[axis] // divisor, self.cite(name)))
 
-        layers = self.layers()
-        if layers:
-            last = max(self.tensors, key=lambda name: _layer_of(name))
-            found["num_hidden_layers"] = Proof(
-                len(layers), f"{self.tensors[last].file}: the tensors have the layers {layers[0]} to {layers[-1]}"
-            )
-        for name in ("norm.weight", "hidden_norm.weight"):
-            shape = self.shape(name)
-            if shape and len(shape) == 1:
-                prove("hidden_size", name, shape[0])
-        first = f"layers.{layers[0]}." if layers else ""
-        head = self.shape(f"{first}self_attn.q_norm.weight")
-        if head and len(head) == 1 and head[0] > 0:
-            prove("head_dim", f"{first}self_attn.q_norm.weight", head[0])
-            for fact, name in (("num_attention_heads", "q_proj"), ("num_key_value_heads", "k_proj")):
-                rows = self.shape(f"{first}self_attn.{name}.weight")
-                if rows and len(rows) == 2 and rows[0] % head[0] == 0:
-                    prove(fact, f"{first}self_attn.{name}.weight", rows[0] // head[0])
-        for fact, name in (
-            ("intermediate_size", f"{first}mlp.gate_proj.weight"),
-            ("vocab_size", "embed_tokens.weight"),
-            ("draft_vocab_size", "lm_head.weight"),
-        ):
-            shape = self.shape(name)
-            if shape and len(shape) == 2:
-                prove(fact, name, shape[0])
-        self._prove_dflash2(first, prove)
+        first = f"layers.{self.layers[0]}." if self.layers else ""
+        if self.layers:
+            span = f"the layers {self.layers[0]} to {self.layers[-1]}" if len(self.layers) > 1 else "one layer"
+            found["num_hidden_layers"] = Proof(len(self.layers), f"the weights' header: it has {span}")
+        prove("hidden_size", "norm.weight", 1)
+        prove("hidden_size", "hidden_norm.weight", 1)
+        prove("head_dim", f"{first}self_attn.q_norm.weight", 1)
+        head = found["head_dim"].value if "head_dim" in found else 0
+        prove("num_attention_heads", f"{first}self_attn.q_proj.weight", 2, divisor=head)
+        prove("num_key_value_heads", f"{first}self_attn.k_proj.weight", 2, divisor=head)
+        prove("intermediate_size", f"{first}mlp.gate_proj.weight", 2)
+        prove("vocab_size", "embed_tokens.weight", 2)
+        prove("vocab_size", "candidate_selector.predecessor_codebook", 2)
+        prove("draft_vocab_size", "lm_head.weight", 2)
+        prove("selector_rank", "candidate_selector.predecessor_codebook", 2, axis=1)
+        prove("conv_kernel_size", f"{first}attention_conv.base_kernel", 3, axis=1)
+        kernel = self.shape(f"{first}attention_conv.base_kernel", 3)
+        rows = self.shape(f"{first}attention_conv.kernel_projection.weight", 2)
+        if kernel and rows and rows[0] % (2 * kernel[1]) == 0 and kernel[2] % (rows[0] // (2 * kernel[1])) == 0:
+            group = kernel[2] * 2 * kernel[1] // rows[0]
+            found["conv_group_size"] = Proof(group, self.cite(f"{first}attention_conv.kernel_projection.weight"))
         return found
-
-    def _prove_dflash2(self, first: str, prove: Any) -> None:
-        base, projection = f"{first}attention_conv.base_kernel", f"{first}attention_conv.kernel_projection.weight"
-        kernel, rows = self.shape(base), self.shape(projection)
-        if kernel and len(kernel) == 3 and kernel[1] > 0:
-            prove("conv_kernel_size", base, kernel[1])
-            if rows and len(rows) == 2 and rows[0] and kernel[2] * 2 * kernel[1] % rows[0] == 0:
-                prove("conv_group_size", projection, kernel[2] * 2 * kernel[1] // rows[0])
-        book = "candidate_selector.predecessor_codebook"
-        shape = self.shape(book)
-        if shape and len(shape) == 2:
-            prove("vocab_size", book, shape[0])
-            prove("selector_rank", book, shape[1])
-
-    @property
-    def quantised(self) -> bool:
-        return any(t.dtype in ("I8", "U8", "I32", "U32", "F8_E4M3", "F8_E5M2") for t in self._projections())
-
-    def _projections(self) -> list[Tensor]:
-        return [t for name, t in self.tensors.items() if "_proj." in name and not name.endswith(("shape", "g_idx"))]
-
-
-def _layer_of(name: str) -> int:
-    match = _LAYER.match(name)
-    return int(match.group(1)) if match else -1
 
 
 def read_weights(directory: str) -> Weights:
-    """The headers of a drafter's weights: one file, or the shards that its index lists."""
-    tensors: dict[str, Tensor] = {}
-    digests: dict[str, str] = {}
-    listed: dict[str, str] = {}
-    names = sorted(n for n in os.listdir(directory) if n.endswith(".safetensors"))
-    if os.path.lexists(os.path.join(directory, INDEX)):
-        listed = _read_index(directory)
-        names = sorted(set(listed.values()))
+    """The headers of a drafter's weights: of one file, or of the shards that its index lists."""
+    names = sorted(n for n in list_directory(directory) if n.endswith(".safetensors"))
+    listed = _read_index(directory) if os.path.lexists(os.path.join(directory, INDEX)) else {}
+    names = sorted(set(listed.values())) or names
     if not names:
         raise UnreadableWeightsError(_no_weights(directory))
+    tensors: dict[str, Tensor] = {}
+    digests: dict[str, str] = {}
     for name in names:
-        header, digests[name] = _read_header(os.path.join(directory, name))
-        for tensor, (shape, dtype) in header.items():
+        header, digests[name] = _read_header(os.path.join(directory, name), name)
+        for tensor in header:
             if tensor in tensors:
-                raise UnreadableWeightsError(
-                    f"{directory}: both {tensors[tensor].file} and {name} hold the tensor {tensor}"
-                )
-            tensors[tensor] = Tensor(shape, dtype, name)
+                others = f"{tensors[tensor].file} and {name}"
+                raise UnreadableWeightsError(f"{directory}: the tensor {tensor} is in two files, {others}")
+        tensors.update(header)
     for tensor, name in listed.items():
         if tensor not in tensors:
-            raise UnreadableWeightsError(
-                f"{os.path.join(directory, INDEX)} promises {tensor} in {name}, which lacks it"
-            )
-    return Weights({_engine_name(n): t for n, t in tensors.items()}, digests)
+            raise UnreadableWeightsError(f"{os.path.join(directory, INDEX)} has {tensor} in {name}, which lacks it")
+    return Weights({_engine_name(name): tensor for name, tensor in tensors.items()}, digests)
+
+
+def list_directory(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError as e:
+        raise UnreadableWeightsError(f"{directory} can't be read: {e.strerror}") from None
 
 
 def _engine_name(name: str) -> str:
-    name = name[len("model.") :] if name.startswith("model.") else name
-    for old, new in _RENAMED:
+    for old, new in _PREFIXES:
         if name.startswith(old):
-            return new + name[len(old) :]
+            name = new + name[len(old) :]
     return name
 
 
 def _no_weights(directory: str) -> str:
-    names = os.listdir(directory)
-    for suffix, remedy in (
-        (".gguf", "a GGUF drafter carries no config.json that vLLM reads; take the safetensors release"),
-        (".bin", "pickled weights prove nothing without running them; convert them to safetensors"),
-        (".pt", "pickled weights prove nothing without running them; convert them to safetensors"),
-    ):
-        found = sorted(n for n in names if n.endswith(suffix) and n != "mask_embedding.pt")
-        if found:
-            return f"{os.path.join(directory, found[0])}: {remedy}"
-    return f"{directory} holds no *.safetensors: without weights nothing about the config can be proven"
+    pickled = "pickled weights prove nothing without running them; convert them to safetensors"
+    remedies = {".gguf": "vLLM reads no config.json beside GGUF weights; take the safetensors release"}
+    remedies.update({".bin": pickled, ".pt": pickled, ".pth": pickled})
+    for name in sorted(list_directory(directory)):
+        remedy = remedies.get(os.path.splitext(name)[1])
+        if remedy and name != "mask_embedding.pt":
+            return f"{os.path.join(directory, name)}: {remedy}"
+    return f"{directory} holds no *.safetensors, and without weights nothing about a config can be proven"
 
 
 def _read_index(directory: str) -> dict[str, str]:
     path = os.path.join(directory, INDEX)
+    raw, _size = _read_start(path, _LIMIT)
     try:
-        with open(path, "rb") as f:
-            index = json.loads(f.read(_LIMIT))
-        listed = index["weight_map"]
-        if not all(
-            isinstance(n, str) and n == os.path.basename(n) and n.endswith(".safetensors") for n in listed.values()
-        ):
-            raise ValueError("weight_map names something else than files beside it")
-    except OSError as e:
-        raise UnreadableWeightsError(f"{path} can't be read: {e.strerror}") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-        raise UnreadableWeightsError(f"{path} is no index of safetensors: {e}") from None
-    return dict(listed)
+        listed = dict(json.loads(raw.decode("utf-8"))["weight_map"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UnreadableWeightsError(f"{path} is no index of safetensors, or cut short") from None
+    for name in listed.values():
+        if not isinstance(name, str) or name != os.path.basename(name) or not name.endswith(".safetensors"):
+            raise UnreadableWeightsError(f"{path} lists {name!r}, which is no safetensors file beside it")
+    return listed
 
 
-def _read_header(path: str) -> tuple[dict[str, tuple[tuple[int, ...], str]], str]:
-    try:
-        with open(path, "rb") as f:
-            size = os.fstat(f.fileno()).st_size
-            start = f.read(8)
-            if len(start) < 8:
-                raise UnreadableWeightsError(f"{path} is no safetensors file: {size} bytes are too few for a header")
-            (length,) = struct.unpack("<Q", start)
-            if length > size - 8:
-                raise UnreadableWeightsError(
-                    f"{path} is broken or cut short: its header should be {length} bytes, the file has {size}"
-                )
-            if length > _LIMIT:
-                raise UnreadableWeightsError(f"{path}: a header of {length} bytes is beyond what safetensors allows")
-            raw = f.read(length)
-    except OSError as e:
-        raise UnreadableWeightsError(f"{path} can't be read: {e.strerror}") from None
+def _read_header(path: str, name: str) -> tuple[dict[str, Tensor], str]:
+    start, size = _read_start(path, 8)
+    if len(start) < 8:
+        raise UnreadableWeightsError(f"{path} is no safetensors file: {size} bytes are too few for a header")
+    (length,) = struct.unpack("<Q", start)
+    if length > size - 8:
+        raise UnreadableWeightsError(f"{path} is broken or cut short: a header of {length} bytes in a file of {size}")
+    if length > _LIMIT:
+        raise UnreadableWeightsError(f"{path} is broken: a header of {length} bytes is beyond the format's limit")
+    raw = _read_start(path, 8 + length)[0][8:]
     try:
         header = json.loads(raw.decode("utf-8"))
         header.pop("__metadata__", None)
-        tensors = {name: _tensor(entry) for name, entry in header.items()}
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-        raise UnreadableWeightsError(f"{path} has a broken header: {e}") from None
-    end = max((entry["data_offsets"][1] for entry in header.values()), default=0)
-    if 8 + length + end > size:
-        raise UnreadableWeightsError(
-            f"{path} is cut short: its tensors end at byte {8 + length + end}, the file has {size}"
-        )
+        tensors = {tensor: _tensor(entry, name) for tensor, entry in header.items()}
+        end = 8 + length + max((entry["data_offsets"][1] for entry in header.values()), default=0)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
+        raise UnreadableWeightsError(f"{path} has a broken header, which is no JSON of tensors") from None
+    if end > size:
+        raise UnreadableWeightsError(f"{path} is cut short: its tensors end at byte {end}, the file has {size}")
     return tensors, hashlib.sha256(raw).hexdigest()
 
 
-def _tensor(entry: Any) -> tuple[tuple[int, ...], str]:
+def _tensor(entry: Any, name: str) -> Tensor:
     shape, dtype, end = tuple(entry["shape"]), entry["dtype"], entry["data_offsets"][1]
     if not isinstance(dtype, str) or not all(type(n) is int and n >= 0 for n in (*shape, end)):
-        raise ValueError("a tensor's entry is not {dtype, shape, data_offsets}")
-    return shape, dtype
+        raise ValueError(entry)
+    return Tensor(shape, dtype, name)
+
+
+def _read_start(path: str, count: int) -> tuple[bytes, int]:
+    """The first bytes of a regular file, and its size."""
+    try:
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise UnreadableWeightsError(f"{path} is no regular file")
+        with open(path, "rb") as f:
+            return f.read(count), os.fstat(f.fileno()).st_size
+    except OSError as e:
+        raise UnreadableWeightsError(f"{path} can't be read: {e.strerror}") from None
