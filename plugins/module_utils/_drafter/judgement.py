@@ -108,8 +108,8 @@ def _apply(config: Mapping[str, Any], edits: Mapping[Path, Any]) -> dict[str, An
 def _more(case: Case, edits: Mapping[Path, Any], said: _Said) -> dict[Path, Any]:
     """What the evidence itself mends, beyond what is claimed."""
     wanted = {path: finding.wanted for finding in examine(case) for path in finding.mend}
-    # A window is written whole: with its size and the types of layers go the two keys that make the loader keep it.
-    touched = any(path in edits for fact in _WINDOW for path in case.places(fact))
+    # A window is written whole: with its size and the types of layers go the two keys that make transformers keep it.
+    touched = any(path in edits for fact in _WINDOW for path in case.places(fact)) and not case.form.shift
     types, layers = case.get("layer_types"), case.loaded("num_hidden_layers")
     if touched and isinstance(types, list) and SLIDING in types and is_int(layers):
         together = {"use_sliding_window": True, "max_window_layers": layers}

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import formats
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import ERROR, NOTE, WARNING, Case, Finding
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import MISSING, is_int
 
+# Architectures of vLLM that draft as DFlash does, with keys of their own.
+_OTHERS = re.compile("MuseGlimmerAssistantModel|DFlashMuseGlimmerAssistantModel|DFlashLaguna|LiLiCorrDraftModel")
 # A revision differs from another in these; a slip of the hand differs in one.
 _STRUCTURE = (
     "num_hidden_layers",
@@ -115,11 +118,12 @@ def architecture(case: Case) -> Iterator[Finding]:
     if not isinstance(stated, list) or not stated or not isinstance(stated[0], str):
         why = "without an architecture the engine can't choose a model"
         yield case.say("architectures", why, "the weights' header", wanted=wanted)
-    elif ("DFlash2" in stated[0]) != case.weights.convolves:
+    elif case.weights.convolves != ("DFlash2" in stated[0]) and not _OTHERS.match(stated[0]):
         has = "have" if case.weights.convolves else "lack"
-        yield case.say(
-            "architectures", f"the weights {has} a DFlash2 drafter's tensors", "the weights' header", wanted=wanted
-        )
+        why = f"the weights {has} a DFlash2 drafter's tensors"
+        yield case.say("architectures", why, "the weights' header", wanted=wanted)
+    elif "DFlash" not in stated[0] and not _OTHERS.match(stated[0]):
+        yield case.say("architectures", "that is no drafter's architecture", "the engine's list of models", wanted=wanted)
     if case.get("model_type") is MISSING:
         yield case.say("model_type", "without it the loader may not know the file", "transformers", WARNING)
     elif case.get("model_type") != "qwen3":
