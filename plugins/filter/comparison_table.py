@@ -43,7 +43,7 @@ ROWS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
 
 
 def comparison_table(figures: Mapping[str, Mapping[str, Any]]) -> str:
-    lines = [f"{'':<18}{'before':>10}{'after':>10}"]
+    lines = [f"{'drafter':<18}{'before':>10}{'after':>10}"]
     for title, key, spell in ROWS:
         cells = ["-" if figures[column][key] is None else spell(figures[column][key]) for column in ("before", "after")]
         lines.append(f"{title:<18}" + "".join(f"{cell:>10}" for cell in cells))

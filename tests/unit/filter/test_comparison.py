@@ -33,7 +33,7 @@ def test_only_what_says_whether_it_helped():
 
 def test_table():
     assert comparison_table(comparison(BEFORE, AFTER)).splitlines() == [
-        "                      before     after",
+        "drafter               before     after",
         "acceptance length       1.01      7.92",
         "acceptance rate         0.2%     98.9%",
         "position 0              1.4%    100.0%",
