@@ -42,7 +42,6 @@ options:
   engine:
     description: The vLLM that will load the drafter, to tell what it refuses or ignores.
     type: dict
-    default: {}
     suboptions:
       version:
         description: Its version, such as V(0.32.0).

@@ -32,7 +32,6 @@ ARGUMENTS: dict[str, Any] = {
     "target": {"type": "path"},
     "engine": {
         "type": "dict",
-        "default": {},
         "options": {"version": {"type": "str"}, "runner": {"type": "str", "choices": ["v1", "v2"]}},
     },
     "python": {"type": "path"},
