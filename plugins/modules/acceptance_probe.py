@@ -229,9 +229,11 @@ version:
   type: str
 """
 
+import dataclasses
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
+
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import diagnosis, probe, prompts
 from ansible_collections.llmops.vllm.plugins.module_utils._engine.requests import NoAnswerError, Server
 
@@ -287,12 +289,18 @@ def main() -> None:
             "phases": {name: phase.figures() for name, phase in measurement.phases.items()},
             **measurement.whole.figures(),
         }
-    result = {"msg": verdict.message, "verdict": verdict.verdict, "diagnosis": verdict.diagnosis, **measured}
+    result = {
+        "changed": False,
+        "msg": verdict.message,
+        "verdict": verdict.verdict,
+        "diagnosis": verdict.diagnosis,
+        **measured,
+    }
     if verdict.verdict != "pass":
         module.fail_json(**result)
-    if verdict.pattern.ill and verdict.pattern.cause:
+    if verdict.pattern.cause:
         module.warn(verdict.diagnosis)
-    module.exit_json(changed=False, **result)
+    module.exit_json(**result)
 
 
 def _plan(p: dict[str, Any]) -> probe.Plan:
@@ -310,23 +318,9 @@ def _plan(p: dict[str, Any]) -> probe.Plan:
         raise ValueError(
             f"{'prompts_file ' + p['prompts_file'] if p['prompts_file'] else 'prompts'} holds an empty prompt"
         )
-    options = {
-        key: p[key]
-        for key in (
-            "model",
-            "concurrency",
-            "max_tokens",
-            "long_tokens",
-            "unique_prefix",
-            "request_timeout",
-            "timeout",
-            "chat_template_kwargs",
-            "log",
-        )
-    }
-    return probe.Plan(
-        prompts=asked, phases=list(dict.fromkeys(p["phases"])), requests=p["requests"] or len(asked), **options
-    )
+    options = {f.name: p[f.name] for f in dataclasses.fields(probe.Plan)}
+    options.update(prompts=asked, phases=list(dict.fromkeys(p["phases"])), requests=p["requests"] or len(asked))
+    return probe.Plan(**options)
 
 
 def _wanted(p: dict[str, Any]) -> diagnosis.Wanted:
@@ -338,9 +332,7 @@ def _wanted(p: dict[str, Any]) -> diagnosis.Wanted:
         raise ValueError(
             "baseline holds no number acceptance_length: give what this module returned, or {acceptance_length: 4.1}"
         )
-    return diagnosis.Wanted(
-        **{key: p[key] for key in (*diagnosis.LIMITS, "min_drafts", "baseline", "max_drop")},
-    )
+    return diagnosis.Wanted(**{f.name: p[f.name] for f in dataclasses.fields(diagnosis.Wanted)})
 
 
 if __name__ == "__main__":

@@ -195,21 +195,21 @@ def _shape(phase: Phase, version: str | None) -> Pattern:
         return Pattern("The figures name no positions, so they show no pattern", ill=False)
     if positions[0] < 0.02:
         return Pattern(
-            "Not even the first drafted token is accepted: the drafter is wired wrongly (target_layer_ids or their offset, "
-            "lm_head, the layout of its KV cache), or several values of its config.json are wrong at once"
+            "The drafter is wired wrongly, for not even the first drafted token is accepted: target_layer_ids or their "
+            "offset, lm_head, the layout of its KV cache, or several values of its config.json at once"
             + _suspicion(version),
             CHECK,
         )
     if positions[0] >= 0.1 and sum(positions[1:]) < 0.1 * positions[0]:
         return Pattern(
-            "The first drafted token is accepted, those after it never: a wrong mask_token_id or block_size, or a drafter "
-            "whose block does not begin with the last token (sample_from_anchor)",
+            "The drafter's block is wrong, for its first token is accepted and those after it never: mask_token_id, "
+            "block_size, or a block that does not begin with the last token (sample_from_anchor)",
             CHECK,
         )
     if _gain(phase) < 0.3:
         return Pattern(
-            "Hardly anything is accepted: the drafter's config.json does not fit its weights. The figures look alike for a "
-            "wrong mask_token_id, target_layer_ids, layer_types or sliding_window" + _suspicion(version),
+            "The drafter's config.json does not fit its weights: a wrong mask_token_id, target_layer_ids, layer_types or "
+            "sliding_window, for the figures look alike for each" + _suspicion(version),
             CHECK,
         )
     cliff = _cliff(positions, drafting.drafts)
