@@ -70,8 +70,12 @@ class Case:
         return self.get(fact) not in (MISSING, None)
 
     def loaded(self, fact: str) -> Any:
-        """What a fact is after loading, with the loader's default where the file is silent."""
-        return self.effective.values[fact] if fact in self.effective.values else self.get(fact)
+        """What the engine takes a fact for, with the loader's default where the file is silent."""
+        values = self.effective.values
+        if fact == "head_dim" and values[fact] is None:
+            hidden, heads = self.number("hidden_size"), self.number("num_attention_heads")
+            return hidden // heads if hidden and heads else None
+        return values[fact] if fact in values else self.get(fact)
 
     def places(self, fact: str) -> tuple[Path, ...]:
         return formats.places(self.config, self.form, fact)

@@ -115,9 +115,6 @@ def _speculators(config: Mapping[str, Any]) -> Effective:
     layer = section if isinstance(section, dict) else {}
     values = {fact: layer.get(fact) for fact in DEFAULTS}
     values["rope_theta"] = _rope_theta(layer, VLLM_ROPE_THETA)
-    hidden, heads = values["hidden_size"], values["num_attention_heads"]
-    if values["head_dim"] is None and isinstance(hidden, int) and isinstance(heads, int) and heads > 0:
-        values["head_dim"] = hidden // heads
     refusal = _refused_layers(values)
     if refusal or values["layer_types"] is None:
         return Effective(values, refusal)

@@ -64,8 +64,9 @@ def judge(found: Case, claims: list[Claim]) -> Verdict:
     said, known = _merge(found, claims)
 
     def case(config: Mapping[str, Any]) -> Case:
-        settled = frozenset(f for f, value in known.items() if formats.read(config, found.form, f) == value)
-        return dataclasses.replace(found, config=config, settled=settled)
+        form = formats.detect(config) or found.form
+        settled = frozenset(f for f, value in known.items() if formats.read(config, form, f) == value)
+        return dataclasses.replace(found, config=config, form=form, settled=settled)
 
     found = case(found.config)
     edits = {path: value for path, (value, _source) in said.items() if formats.look(found.config, path) != value}
