@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 from ansible.errors import AnsibleConnectionFailure
@@ -13,11 +17,17 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 SLICE = 10
-"""Seconds that one run on the host lasts; as much of a wait is lost with a connection."""
+"""Seconds that one run on the host lasts: as much of a wait is lost with a connection."""
+OVERDUE = 8
+"""A slice that takes so much longer has lost its connection, though nobody has noticed: TCP is patient."""
 RETRY = 2
 """Seconds between attempts to reach a lost host."""
 
 display = Display()
+
+
+class OverdueError(BaseException):
+    """A slice did not come back. Not an Exception, so that no connection plugin takes it for one of its own and tries again."""
 
 
 class ActionModule(ActionBase):
@@ -26,49 +36,79 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
-        arguments = {k: v for k, v in self._task.args.items() if not k.startswith("_")}
+        arguments = {name: value for name, value in self._task.args.items() if not name.startswith("_")}
         if self._task.async_val or self._task.check_mode:
-            result.update(
-                self._execute_module(module_args=arguments, task_vars=task_vars, wrap_async=self._task.async_val)
+            got = self._execute_module(
+                module_args=arguments, task_vars=task_vars, wrap_async=bool(self._task.async_val)
             )
-            return result
-        result.update(self._wait(arguments, task_vars))
-        return result
+        else:
+            got = self._wait(arguments, task_vars or {})
+        return {**result, **got}
 
-    def _wait(self, arguments: dict[str, Any], task_vars: dict[str, Any] | None) -> dict[str, Any]:
-        host = (task_vars or {}).get("inventory_hostname", "")
-        try:
-            limit = float(arguments.get("timeout", 1800))
-        except (TypeError, ValueError):
-            limit = 0.0  # the module says what is wrong with it
+    def _wait(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        host = task_vars.get("inventory_hostname", "")
+        limit = _seconds(arguments.get("timeout", 1800))
         began = time.monotonic()
-        state: dict[str, Any] = {}
-        shown, reconnects = "", 0
+        state, shown, reconnects, lost = "", "", 0, False
         while True:
             elapsed = time.monotonic() - began
-            part = {"seconds": SLICE, "elapsed": elapsed, "state": state, "reconnects": reconnects}
+            part = {"seconds": SLICE, "elapsed": elapsed, "reconnects": reconnects + lost}
             try:
-                got = self._execute_module(module_args=dict(arguments, _slice=part), task_vars=task_vars)
-            except AnsibleConnectionFailure as e:
+                with _overdue(None if self._task.timeout else SLICE + OVERDUE):
+                    got = self._execute_module(
+                        module_args={**arguments, "_slice": part, "_state": state}, task_vars=task_vars
+                    )
+            except (AnsibleConnectionFailure, OverdueError) as e:
                 if time.monotonic() - began >= limit:
+                    if isinstance(e, OverdueError):
+                        raise AnsibleConnectionFailure(f"The host did not answer while log_wait waited: {e}") from e
                     raise
-                reconnects += 1
-                display.display(f"[{host}] connection lost ({elapsed:.0f} s), reconnecting: {e}")
+                if not lost:
+                    display.display(f"[{host}] connection lost ({elapsed:.0f} s), trying again")
+                lost = True
                 self._reset()
                 time.sleep(RETRY)
                 continue
-            state = got.pop("_state", None) or {}
-            progress = got.pop("_progress", None)
+            reconnects, lost = reconnects + lost, False
+            state = got.pop("_state", "")
+            progress = got.pop("_progress", None) or {}
             if not state:
-                got.pop("invocation", None)
+                for hidden in ("_slice", "_state"):
+                    got.get("invocation", {}).get("module_args", {}).pop(hidden, None)
                 return got
-            if progress and progress["stage"] and progress["stage"] != shown:
+            if progress.get("stage") and progress["stage"] != shown:
                 shown = progress["stage"]
-                percent = f" {progress['percent']} %" if progress["percent"] is not None else ""
+                percent = "" if progress["percent"] is None else f" {progress['percent']} %"
                 display.display(f"[{host}] {shown}{percent} ({got['elapsed']:.0f} s)")
 
     def _reset(self) -> None:
         try:
             self._connection.reset()
-        except (AttributeError, AnsibleConnectionFailure, OSError):
+        except (AttributeError, NotImplementedError, AnsibleConnectionFailure, OSError):
             self._connection.close()
+
+
+def _seconds(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return 0.0  # the module says what is wrong with it
+
+
+@contextlib.contextmanager
+def _overdue(seconds: float | None) -> Iterator[None]:
+    """Raises OverdueError if what is done here takes longer. A task with a timeout of its own has an alarm already."""
+    if seconds is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def ring(_signal: int, _frame: Any) -> None:
+        raise OverdueError(f"no answer for {seconds:.0f} s")
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -25,16 +25,20 @@ options:
   path:
     description:
       - The log. It may appear during the wait, grow, be rotated, emptied or replaced.
+      - One of O(path) and O(unit) is required.
     type: path
-    required: true
+  unit:
+    description:
+      - A systemd unit, with its suffix. Without a O(path), its journal is the log. Its end ends the wait.
+    type: str
   mark:
     description:
-      - Where to begin, as RV(mark) of an earlier run or of the module that started the server.
-      - A dictionary with V(path), V(device), V(inode) and V(offset). Wins over O(since).
+      - Where to begin, as RV(mark) of an earlier wait or of M(llmops.vllm.vllm_process).
+      - Names a file by its identity, so that a rotated log is found again. Wins over O(since).
     type: dict
   since:
     description:
-      - Where to begin without a O(mark).
+      - Where to begin without a O(mark). For a journal, V(start) is the start of the unit's present invocation.
     type: str
     choices: [start, end]
     default: start
@@ -46,21 +50,25 @@ options:
     default: vllm
   ready:
     description:
-      - Regular expressions of lines that mean success. They add to those of the profile.
+      - Lines that mean success. They add to those of the profile.
+      - Each is a regular expression, or a dictionary with one as V(pattern) and optionally a V(name), a V(kind), a V(hint) and
+        a V(sample) line that the pattern has to match.
+      - It is searched in the text of a line without process, level and time, and in the whole line.
     type: list
-    elements: str
+    elements: raw
     default: []
   failed:
     description:
-      - Regular expressions of lines that mean failure, at whatever level. The first group, if there is one, is the cause.
+      - Lines that mean failure, at whatever level, as in O(ready). The first group, if there is one, is the cause; the V(hint)
+        is shown as the remedy.
     type: list
-    elements: str
+    elements: raw
     default: []
   ignore:
     description:
-      - Regular expressions of lines that mean nothing.
+      - Lines that mean nothing, as in O(ready).
     type: list
-    elements: str
+    elements: raw
     default: []
   stages:
     description:
@@ -87,9 +95,23 @@ options:
       - The pid file of M(llmops.vllm.vllm_process), or one that holds nothing but a number. The end of that process ends the
         wait.
     type: path
+  probe:
+    description:
+      - A second witness, for a server whose log does not say that it is ready, such as one with a high log level.
+      - An answer counts only if it comes from the process that is watched, so that an earlier server that still holds the port
+        is not taken for this one.
+    type: dict
+    suboptions:
+      url:
+        description: An address that answers once the server is ready, as V(http://127.0.0.1:8000/v1/models).
+        type: str
+        required: true
+      api_key:
+        description: Sent as bearer token, shown nowhere.
+        type: str
   context:
     description:
-      - How many lines to return around a cause.
+      - How many lines to return that lead to the cause.
     type: int
     default: 10
 attributes:
@@ -146,14 +168,16 @@ was_ready:
   returned: always
   type: bool
 matched:
-  description: The line that decided, with its V(number), as it is written (V(line)) and what it says (V(text)).
+  description:
+    - The line that decided, with its V(number), as it is written (V(line)) and what it says (V(text)).
+    - If the probe decided, V(number) is V(0).
   returned: when a line decided
   type: dict
   sample: {"line": "INFO:     Application startup complete.", "number": 126, "text": "Application startup complete."}
 cause:
   description:
     - The root cause of a failure. V(kind) is the sort of trouble, V(text) the whole message, V(number) and V(process) tell
-      where it stands, V(hint) is a remedy, V(context) holds the lines before it.
+      where it stands, V(hint) is a remedy, V(context) holds the lines that its process wrote until then.
   returned: when the log tells a cause
   type: dict
 stages:
@@ -168,7 +192,7 @@ facts:
   type: dict
   sample: {"version": "0.32.0", "world_size": 1, "auxiliary_layers": [2, 4, 6], "kv_tokens": 164472}
 warnings:
-  description: What happened to the log during the wait that should not have.
+  description: What should not have happened to the log, such as that it was replaced.
   returned: when there is something
   type: list
   elements: str
@@ -195,143 +219,103 @@ mark:
   sample: {"path": "/opt/vllm/instances/default/log/r1-1.log", "device": 2049, "inode": 131, "offset": 24814}
 """
 
-import dataclasses
-import re
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.llmops.vllm.plugins.module_utils._logs import report
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower, NotALog
+
+from ansible_collections.llmops.vllm.plugins.module_utils._logs import options, outcome
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower, NotALogError
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.journal import Journal
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge, Profile
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import Life
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import mask
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.patterns import Pattern
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.stages import Stage
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import NothingToWatchError, Process, Unit
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.probe import Probe
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.wait import Limits, Wait
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.wake import Waker
 
 
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "path": {"type": "path", "required": True},
+            "path": {"type": "path"},
+            "unit": {"type": "str"},
             "mark": {"type": "dict"},
             "since": {"type": "str", "choices": ["start", "end"], "default": "start"},
             "profile": {"type": "str", "choices": ["vllm", "none"], "default": "vllm"},
-            "ready": {"type": "list", "elements": "str", "default": []},
-            "failed": {"type": "list", "elements": "str", "default": []},
-            "ignore": {"type": "list", "elements": "str", "default": []},
+            "ready": {"type": "list", "elements": "raw", "default": []},
+            "failed": {"type": "list", "elements": "raw", "default": []},
+            "ignore": {"type": "list", "elements": "raw", "default": []},
             "stages": {"type": "list", "elements": "str", "default": []},
             "timeout": {"type": "int", "default": 1800},
             "stall": {"type": "int"},
             "pid": {"type": "int"},
             "pidfile": {"type": "path"},
+            "probe": {
+                "type": "dict",
+                "options": {"url": {"type": "str", "required": True}, "api_key": {"type": "str", "no_log": True}},
+            },
             "context": {"type": "int", "default": 10},
+            # Between the action plugin and us: how long this slice is, and what the one before knew.
             "_slice": {"type": "dict"},
+            "_state": {"type": "str", "no_log": True},
         },
-        mutually_exclusive=[("pid", "pidfile")],
+        required_one_of=[("path", "unit")],
+        mutually_exclusive=[("pid", "pidfile", "unit")],
         supports_check_mode=True,
     )
-    profile = read_profile(module)
-    if module.check_mode:
-        module.exit_json(**would_wait(module.params))
     try:
-        result, verdict = wait(module.params, profile)
-    except NotALog as e:
+        profile = options.profile(module.params)
+        module.params["mark"] = options.mark(module.params["mark"])
+        if module.check_mode:
+            module.exit_json(**would_wait(module.params))
+        result, notes = wait(module.params, profile)
+    except (options.OptionError, NotALogError, NothingToWatchError) as e:
         module.fail_json(msg=str(e))
-    good = verdict == "ready" or (verdict == "pending" and (module.params["timeout"] == 0 or "_state" in result))
-    (module.exit_json if good else module.fail_json)(**result)
+    for note in notes:
+        module.warn(note)
+    undecided = result["verdict"] == "pending"
+    (module.exit_json if undecided or result["verdict"] == "ready" else module.fail_json)(**result)
 
 
-def wait(params: dict[str, Any], profile: Profile) -> tuple[dict[str, Any], str]:
+def wait(params: dict[str, Any], profile: Profile) -> tuple[dict[str, Any], list[str]]:
     part = params["_slice"] or {}
-    state = part.get("state") or {}
-    elapsed = float(part.get("elapsed") or 0)
-    follower = Follower(params["path"], state.get("mark") or params["mark"], params["since"])
-    judge = Judge(profile, params["context"])
-    if state:
-        judge.load(state["judge"])
-    life = Life(params["pid"], params["pidfile"] or "", state.get("life"))
-    limits = Limits(params["timeout"], params["stall"], elapsed + float(part["seconds"]) if part else None)
-    waiting = Wait(follower, judge, life, limits, elapsed, state)
-    verdict = waiting.run()
-    follower.close()
-    judge = waiting.judge
-    cause = judge.cause() if verdict in ("failed", "exited") else None
-    matched = {"ready": judge.ready, "failed": judge.failed, "stopped": judge.stopping}.get(verdict)
-    stage = judge.progress.stage
-    result = {
-        "changed": False,
-        "verdict": verdict,
-        "was_ready": bool(judge.ready),
-        "stages": judge.progress.durations(waiting.elapsed),
-        "facts": judge.progress.facts,
-        "elapsed": round(waiting.elapsed, 1),
-        "lines": judge.lines,
-        "bytes": waiting.bytes,
-        "reconnects": int(part.get("reconnects") or 0),
-        "mark": waiting.mark(),
-        "msg": report.message(
-            verdict,
-            source=params["path"],
-            elapsed=waiting.elapsed,
-            limit=params["timeout"],
-            ready=judge.ready,
-            cause=cause,
-            matched=matched,
-            stage=stage,
-            pid=life.pid,
-            exit=waiting.exit,
-            recent=judge.recent,
-            reconnects=int(part.get("reconnects") or 0),
-        ),
-    }
-    if matched:
-        result["matched"] = dataclasses.asdict(matched)
-    if cause:
-        result["cause"] = {k: getattr(cause, k) for k in ("kind", "number", "process", "text", "hint", "context")}
-    if judge.notes or follower.notes:
-        result["warnings"] = judge.notes + follower.notes
-    result = masked(result)
-    if part and verdict == "pending":
-        result["_state"] = waiting.state()
-        result["_progress"] = {"stage": stage, "percent": judge.progress.percent}
-    return result, verdict
-
-
-def masked(value: Any) -> Any:
-    """The value with every text in it masked."""
-    if isinstance(value, dict):
-        return {k: masked(v) for k, v in value.items()}
-    if isinstance(value, list):
-        return [masked(v) for v in value]
-    return mask(value) if isinstance(value, str) else value
-
-
-def read_profile(module: AnsibleModule) -> Profile:
-    def compiled(option: str) -> list[re.Pattern[str]]:
-        found = []
-        for text in module.params[option]:
-            try:
-                found.append(re.compile(text))
-            except re.error as e:
-                module.fail_json(msg=f"{option}: {text!r} is no regular expression: {e}.")
-        return found
-
-    def patterns(option: str) -> list[Pattern]:
-        return [Pattern(r.pattern, option, r, raw=True) for r in compiled(option)]
-
-    stages = [Stage("", r) for r in compiled("stages")]
-    return Profile(
-        patterns("ready"), patterns("failed"), patterns("ignore"), stages, module.params["profile"] == "vllm"
+    state = outcome.unpack(params["_state"]) if params["_state"] else {}
+    elapsed = float(part.get("elapsed", 0))
+    mark = state.get("mark") or params["mark"]
+    if params["path"]:
+        source = Follower(params["path"], mark, params["since"], bytes.fromhex(state.get("tail", "")))
+    else:
+        source = Journal(params["unit"], mark, params["since"])
+    waker = Waker(params["path"] or "")
+    probe = Probe(params["probe"]["url"], params["probe"]["api_key"] or "") if params["probe"] else None
+    waiting = Wait(
+        source,
+        Judge(profile, params["context"]),
+        Unit(params["unit"]) if params["unit"] else Process(params["pid"] or 0, params["pidfile"] or ""),
+        waker,
+        Limits(params["timeout"], params["stall"], elapsed + float(part["seconds"]) if part else None),
+        probe=probe,
+        elapsed=elapsed,
     )
+    if state:
+        waiting.load(state)
+    try:
+        verdict = waiting.run()
+        result = outcome.outcome(verdict, waiting, int(part.get("reconnects", 0)))
+        if part and verdict == "pending" and params["timeout"]:
+            result["_state"] = outcome.pack(waiting.dump())
+            result["_progress"] = waiting.progress()
+    finally:
+        waker.close()
+        source.close()
+    return result, waiting.judge.notes + source.notes
 
 
 def would_wait(params: dict[str, Any]) -> dict[str, Any]:
-    what = (
-        "a ready vLLM server"
-        if params["profile"] == "vllm"
-        else " or ".join(params["ready"]) or "the end of its process"
-    )
+    """Check mode: the shape of a result, and what it would wait for."""
+    what = "a ready vLLM server" if params["profile"] == "vllm" else "the end of its process"
+    if params["profile"] == "none" and params["ready"]:
+        what = "a line that means success"
+    where = params["path"] or f"the journal of {params['unit']}"
     return {
         "changed": False,
         "verdict": "pending",
@@ -343,7 +327,7 @@ def would_wait(params: dict[str, Any]) -> dict[str, Any]:
         "bytes": 0,
         "reconnects": 0,
         "mark": params["mark"] or {},
-        "msg": f"Would wait up to {params['timeout']} s for {what} in {params['path']}.",
+        "msg": f"Would wait up to {params['timeout']} s for {what} in {where}.",
     }
 
 

@@ -12,14 +12,14 @@ from ansible_collections.llmops.vllm.plugins.module_utils._logs import patterns
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.patterns import Pattern
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.tracebacks import Block
 
-RANKS = ("stated", "fatal", "line", "exception", "end", "wrapper", "error")
+RANKS = ("stated", "fatal", "line", "exception", "end", "wrapper", "announcement", "error")
 """From the best witness to the weakest.
 
 stated: a line that the user calls a failure. fatal: an exception that ended its process. line: a fatal line that tells a cause.
-exception: one that was logged, and perhaps survived. end: a line that says that a process ended. wrapper: an exception that
-only passes on another. error: any line at level ERROR.
+exception: one that was logged, and perhaps survived. end: a line that says how a process ended. wrapper: an exception that only
+passes on another. announcement: a line that says no more than that something failed. error: any line at level ERROR.
 """
-LAST = ("exception", "end", "error")
+LAST = ("exception", "error")
 """Of these the last one counts, as the nearest to the end; of the others the first, since what follows is its echo."""
 
 

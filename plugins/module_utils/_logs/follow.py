@@ -7,30 +7,40 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Any, Optional
+from typing import Any
 
 CHUNK = 256 * 1024
+TAIL = 64
+"""So many bytes before the offset tell whether a file that was emptied has grown past it again."""
 
 
-class NotALog(Exception):
+class NotALogError(Exception):
     """What is there can't be followed."""
 
 
 class Follower:
-    """Gives a file's bytes from a mark on. When another file takes its place, that one is read from its start."""
+    """Gives a file's bytes from a mark on. When another file takes its place, that one is read from its start.
 
-    def __init__(self, path: str, mark: Optional[dict[str, Any]] = None, since: str = "start") -> None:
+    generation: grows whenever reading begins at the top of another file, or of the same one emptied.
+    """
+
+    stream = -1
+
+    def __init__(self, path: str, mark: dict[str, Any] | None = None, since: str = "start", tail: bytes = b"") -> None:
         self.path = path
-        self.device = self.inode = 0
-        self.offset = 0
+        self.device = self.inode = self.offset = 0
         self.generation = 0
-        """Grows when reading begins at the top of another file, or of the same one emptied."""
         self.notes: list[str] = []
+        self.tail = tail
         self._fd = -1
+        self._at_end = True
         self._end = since == "end"
         if mark and mark.get("inode"):
             self.device, self.inode, self.offset = int(mark["device"]), int(mark["inode"]), int(mark["offset"])
             self._end = False
+
+    def __str__(self) -> str:
+        return self.path
 
     def mark(self, unread: int = 0) -> dict[str, Any]:
         """Where the next reader goes on. unread: bytes that were given out but not used."""
@@ -44,13 +54,26 @@ class Follower:
         """The next bytes; none at the end of what is there."""
         if self._fd < 0 and not self._open():
             return b""
+        if self._at_end and self._emptied(os.fstat(self._fd).st_size):
+            self._top(f"{self.path} was emptied during the wait; it was read from its start.")
         data = os.pread(self._fd, CHUNK, self.offset)
-        if not data:
-            if not self._moved():
-                return b""
+        if not data and self._moved():
             data = os.pread(self._fd, CHUNK, self.offset)
         self.offset += len(data)
+        self.tail = (self.tail + data)[-TAIL:] if len(data) < TAIL else data[-TAIL:]
+        self._at_end = not data
         return data
+
+    def lines_before(self, offset: int) -> int:
+        """How many lines of this file lie before an offset."""
+        count = at = 0
+        while self._fd >= 0 and at < offset:
+            data = os.pread(self._fd, min(CHUNK, offset - at), at)
+            if not data:
+                break
+            count += data.count(b"\n")
+            at += len(data)
+        return count
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -64,11 +87,11 @@ class Follower:
             self._end = False  # what appears later is all new
             return False
         except OSError as e:
-            raise NotALog(f"Can't read {self.path}: {e.strerror}.") from e
+            raise NotALogError(f"Can't read {self.path}: {e.strerror}.") from e
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             os.close(fd)
-            raise NotALog(f"{self.path} is no regular file.")
+            raise NotALogError(f"{self.path} is not a regular file.")
         if self._end:
             self.offset, self._end = found.st_size, False
         elif self.inode and (self.device, self.inode) != (found.st_dev, found.st_ino):
@@ -77,26 +100,13 @@ class Follower:
                 os.close(fd)
                 fd, found = rotated, os.fstat(rotated)
             else:
-                self.notes.append(
-                    f"{self.path} is another file than the mark's, which is gone; it was read from its start."
+                self._top(
+                    f"{self.path} is not the file that the mark was made in, which is gone; it was read from its start."
                 )
-                self.offset = 0
-        elif found.st_size < self.offset:
-            self.notes.append(f"{self.path} was emptied after the mark; it was read from its start.")
-            self.offset = 0
         self._fd, self.device, self.inode = fd, found.st_dev, found.st_ino
+        if self._emptied(found.st_size):
+            self._top(f"{self.path} was emptied after the mark was made; it was read from its start.")
         return True
-
-    def _rotated(self) -> int:
-        """The marked file under the name that rotation gave it, opened; -1 if it isn't beside the log."""
-        folder = os.path.dirname(self.path) or "."
-        for entry in os.scandir(folder):
-            if entry.inode() == self.inode and entry.is_file(follow_symlinks=False):
-                fd = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC)
-                if os.fstat(fd).st_dev == self.device:
-                    return fd
-                os.close(fd)
-        return -1
 
     def _moved(self) -> bool:
         """At the end of the file: whether there is more to read, in a new file or from the top of this one."""
@@ -104,18 +114,31 @@ class Follower:
             there = os.stat(self.path)
         except OSError:
             return False
-        if (there.st_dev, there.st_ino) != (self.device, self.inode):
-            if os.fstat(self._fd).st_size > self.offset:
-                return True  # the last words before the rotation
-            os.close(self._fd)
-            self._fd, self.device, self.inode, self.offset = -1, 0, 0, 0
-            if not self._open():
-                return False
-            self.notes.append(f"{self.path} was rotated or replaced during the wait.")
-        elif there.st_size < self.offset:
-            self.offset = 0
-            self.notes.append(f"{self.path} was emptied during the wait.")
-        else:
+        if (there.st_dev, there.st_ino) == (self.device, self.inode):
             return there.st_size > self.offset
+        if os.fstat(self._fd).st_size > self.offset:
+            return True  # the last words before it was replaced
+        self.close()
+        self.device = self.inode = 0
+        self._top(f"{self.path} was rotated or replaced during the wait; the new file was read too.")
+        return self._open()
+
+    def _emptied(self, size: int) -> bool:
+        if size < self.offset:
+            return True
+        return bool(self.tail) and os.pread(self._fd, len(self.tail), self.offset - len(self.tail)) != self.tail
+
+    def _top(self, note: str) -> None:
+        self.notes.append(note)
         self.generation += 1
-        return True
+        self.offset, self.tail = 0, b""
+
+    def _rotated(self) -> int:
+        """The marked file under the name that rotation gave it, opened; -1 if it isn't beside the log."""
+        for entry in os.scandir(os.path.dirname(self.path) or "."):
+            if entry.inode() == self.inode and entry.is_file(follow_symlinks=False):
+                fd = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC)
+                if os.fstat(fd).st_dev == self.device:
+                    return fd
+                os.close(fd)
+        return -1

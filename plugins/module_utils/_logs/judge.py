@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._logs import causes, patterns, tracebacks
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.causes import Trouble
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.lines import Line
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.lines import Line, parse
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.patterns import Pattern
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.stages import Progress, Stage
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.tracebacks import Block, Tracebacks
@@ -119,6 +119,15 @@ class Judge:
             self._fresh(line, now)
         self._collect()
 
+    def last_words(self) -> None:
+        """What a shell says of a program that it saw crash matters only as the last words of a log."""
+        for raw in self.recent[-3:]:
+            line = parse(self.lines, raw.encode())
+            cause = causes.explain(line.text)
+            if self.profile.vllm and cause and cause.kind in ("killed", "crashed") and _any(patterns.FATAL, line):
+                self._fail(line)
+                self._trouble(line, line.text, "end", cause)
+
     def skip(self, count: int, last: Iterable[str]) -> None:
         """Lines that can't matter went by; the last of them are context for what follows."""
         self.lines += count
@@ -158,12 +167,15 @@ class Judge:
                 self.tracebacks.begin(line, "", False)
 
     def _calm(self, line: Line) -> None:
-        if self.decided and patterns.LAUNCH.regex.search(line.text):
+        if not self.stopping and _any(patterns.UNDERSTATED, line):
+            self._fail(line)
+            self._trouble(line, line.text, "end", causes.explain(line.text))
+        elif self.decided and patterns.LAUNCH.regex.search(line.text):
             self.ready = self.failed = self.stopping = None
             self.troubles, self._record = [], {}
             self.tracebacks.clear()
             self.progress.restart()
-            self.notes.append(f"Line {line.number} begins another launch; the lines before it were set aside.")
+            self.notes.append("Another launch begins in this log; what was written before it was set aside.")
         elif not self.failed and not self.stopping and _any(patterns.STOPPING, line):
             self.stopping = _match(line)
 
@@ -179,7 +191,8 @@ class Judge:
         announced = bool(fatal or _any(patterns.TROUBLE, line))
         if fatal:
             self._fail(line)
-            self._trouble(line, text, "line" if cause and cause.kind not in patterns.ENDS else "end", cause)
+            rank = "announcement" if not cause else "end" if cause.kind in patterns.ENDS else "line"
+            self._trouble(line, text, rank, cause)
         elif line.level and not begins:
             self._trouble(line, text, "error", cause)
         if begins:

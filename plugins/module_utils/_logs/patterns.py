@@ -32,6 +32,28 @@ def _p(name: str, kind: str, regex: str, *samples: str, hint: str = "") -> Patte
     return Pattern(name, kind, re.compile(regex), hint, samples)
 
 
+KILLED = (
+    "Who is killed from outside is most often killed by the kernel, for want of memory: see `journalctl -k | grep -i"
+    " 'out of memory'` or `dmesg -T`, and the memory limit of its unit or container."
+)
+CRASHED = (
+    "Native code crashed. A bus error points to a full /dev/shm or a damaged library, anything else to a build that does not"
+    " match this host; `coredumpctl info` may tell more."
+)
+
+ANCHORS = (
+    b"ERROR",
+    b"Traceback (most recent call last):",
+    b"engine core exited unexpectedly",
+    b"Fatal Python error: ",
+    b"terminate called after throwing an instance of",
+    b"Shutting down",
+    b"[shutdown] API server: shutdown triggered",
+    b"non-default args: ",
+    b"Application startup complete.",
+)
+"""Once a start's first megabytes are past, every line that matters holds one of these."""
+
 READY = (_p("startup_complete", "ready", r"^Application startup complete\.", "Application startup complete."),)
 
 LAUNCH = _p("arguments", "launch", r"^non-default args: ", "non-default args: {'model_tag': '/srv/models/target'}")
@@ -114,6 +136,23 @@ FATAL = (
         "/usr/bin/python3: No module named vllm",
     ),
 )
+
+UNDERSTATED = (
+    _p(
+        "engine_gone",
+        "fatal",
+        r"^\[shutdown\] MPClient: engine core exited unexpectedly",
+        "[shutdown] MPClient: engine core exited unexpectedly; starting cleanup",
+    ),
+    _p(
+        "unit_killed",
+        "fatal",
+        r"^\S+\.service: (?:A process of this unit has been killed by the OOM killer|Main process exited, code=(?:killed|dumped))",
+        "vllm.service: A process of this unit has been killed by the OOM killer.",
+        "vllm.service: Main process exited, code=killed, status=9/KILL",
+    ),
+)
+"""Fatal, though said at WARNING or without a level."""
 
 TROUBLE = (
     _p(
@@ -370,11 +409,11 @@ CAUSES = (
     _p(
         "killed",
         "killed",
-        r"(?:^| )Killed(?: |$)|exit code: -9\b|\bSIGKILL\b",
+        r"(?:^| )Killed(?: |$)|exit code: -9\b|\bSIGKILL\b|status=9/KILL|killed by the OOM killer",
         "Killed",
+        "vllm.service: Main process exited, code=killed, status=9/KILL",
         "Worker proc VllmWorker-1 died unexpectedly (exit code: -9), shutting down executor.",
-        hint="It was killed from outside, most often by the kernel for want of memory: see `journalctl -k | grep -i"
-        " 'out of memory'` or `dmesg -T`, and the memory limit of its unit or container.",
+        hint=KILLED,
     ),
     _p(
         "crashed",
@@ -383,17 +422,15 @@ CAUSES = (
         "Segmentation fault (core dumped)",
         "Fatal Python error: Segmentation fault",
         "terminate called after throwing an instance of 'c10::Error'",
-        hint="Native code crashed: a bus error points to a full /dev/shm or a damaged library, the others to a build that does"
-        " not match this host; `coredumpctl info` may tell more.",
+        hint=CRASHED,
     ),
     _p(
         "engine_died",
         "engine_died",
-        r"died unexpectedly|Engine core initialization failed|EngineDeadError",
+        r"died unexpectedly|exited unexpectedly|Engine core initialization failed|EngineDeadError",
         "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
         "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
-        hint="The engine's process ended without a word, as it does when it is killed: see `journalctl -k | grep -i 'out of"
-        " memory'` or `dmesg -T` for the kernel's hand, and the memory limit of its unit or container.",
+        hint=f"The engine's process ended without a word, as it does when it is killed. {KILLED}",
     ),
 )
 
@@ -429,3 +466,33 @@ IDLE = (
     ),
 )
 """Signs of life that are no progress: they do not count against a stall."""
+
+
+def literal(pattern: str) -> str:
+    """A word that every match of a regular expression holds, where that is easily seen; else nothing."""
+    if "|" in pattern or "(?" in pattern:
+        return ""
+    words, word, depth, at = [], "", 0, 0
+    while at < len(pattern):
+        char, plain = pattern[at], not depth
+        at += 1
+        if char == "\\":
+            char = pattern[at : at + 1]
+            plain = plain and not char.isalnum()  # else a class of characters, or a group again
+            at += 1
+        elif char in "*?{":
+            word, plain = word[:-1], False  # what stood before may be absent
+            at = pattern.find("}", at) + 1 or at if char == "{" else at
+        elif char == "[":
+            at = pattern.find("]", at + 1 + pattern.startswith("^", at)) + 1 or len(pattern)
+            plain = False
+        elif char in "().^$+":
+            depth += (char == "(") - (char == ")")
+            plain = False
+        if plain:
+            word += char
+        else:
+            words.append(word)
+            word = ""
+    longest = max([*words, word], key=len)
+    return longest if len(longest) >= 4 and longest.isascii() else ""

@@ -1,81 +1,103 @@
 # Copyright: (c) 2026, the llmops.vllm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a person reads when a wait has ended."""
+"""What a person reads when a wait has ended: what happened, why, where it stands, and what to do."""
 
 from __future__ import annotations
 
-from typing import Any, Optional
+import dataclasses
+from collections.abc import Sequence
 
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import mask
+from ansible_collections.llmops.vllm.plugins.module_utils._host.processes import Exit
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.causes import Trouble
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Match
+
+LAST_LINES = 5
 
 
-def message(
-    verdict: str,
-    *,
-    source: str,
-    elapsed: float,
-    limit: float,
-    ready: Optional[Any] = None,
-    cause: Optional[Any] = None,
-    matched: Optional[Any] = None,
-    stage: str = "",
-    hint: str = "",
-    pid: int = 0,
-    exit: str = "",
-    recent: Optional[list[str]] = None,
-    reconnects: int = 0,
-) -> str:
-    """The verdict in one sentence, then the cause, the evidence and the remedy, a line each."""
-    who = f"The server process (pid {pid})" if pid else "The server process"
-    during = f" while {stage}" if stage and not ready else ""
-    after = f" after {elapsed:.0f} s"
+@dataclasses.dataclass(frozen=True)
+class Ending:
+    """All that is known when a wait ends. source: the log as it is named to people; limit: the timeout."""
+
+    verdict: str
+    source: str
+    elapsed: float
+    limit: float
+    subject: str = "the server"
+    pid: int = 0
+    ready: Match | None = None
+    decided: Match | None = None
+    cause: Trouble | None = None
+    dead: bool = False
+    exit: Exit | None = None
+    missing: str = ""
+    stall: float | None = None
+    stage: str = ""
+    hint: str = ""
+    recent: Sequence[str] = ()
+    reconnects: int = 0
+
+
+def message(end: Ending) -> str:
+    lines = [_headline(end)]
+    if end.verdict in ("ready", "pending") and not end.reconnects:
+        return lines[0]
+    if end.verdict not in ("ready", "pending"):
+        lines += _evidence(end)
+    if end.reconnects:
+        times = "once" if end.reconnects == 1 else f"{end.reconnects} times"
+        lines.append(f"The connection to the host was lost and made again {times}.")
+    return "\n".join(lines)
+
+
+def ended(end: Ending) -> str:
+    """ "the server process (pid 7) was killed by signal 9 (SIGKILL)" """
+    who = f"{end.subject} process" + (f" (pid {end.pid})" if end.pid else "")
+    if end.exit is None:
+        return f"{who} is gone, and nobody saw how it ended"
+    return f"{who} was {end.exit}" if end.exit.signal is not None else f"{who} ended with {end.exit}"
+
+
+def _headline(end: Ending) -> str:
+    subject = end.subject[0].upper() + end.subject[1:]
+    during = f" while {end.stage}" if end.stage and not end.ready else ""
+    if end.verdict == "ready":
+        return f"{subject} is ready, after {end.elapsed:.0f} s."
+    if end.verdict == "failed":
+        what = f"{subject} was ready, and then it failed" if end.ready else f"{subject} failed{during}"
+        if end.missing:
+            return f"{what}: its process {end.missing} is gone."
+        return f"{what}: {ended(end)}." if end.dead and not end.cause else f"{what}."
+    if end.verdict == "exited":
+        said = ended(end)
+        return f"{said[0].upper()}{said[1:]}{during}, and the log does not say why."
+    if end.verdict == "stopped":
+        return f"{subject} was stopped{during}, as somebody asked it to."
+    if end.verdict == "stalled":
+        return f"{subject} has said nothing new for {end.stall:.0f} s{during}."
+    if end.verdict == "missing":
+        return f"There is no {end.source}" + (f", after {end.elapsed:.0f} s." if end.limit else ".")
+    still = f": still {end.stage}" if end.stage else ""
+    if end.verdict == "timeout":
+        return f"{subject} is not ready after {end.limit:.0f} s{still}."
+    return f"{subject} is not ready yet{still}."
+
+
+def _evidence(end: Ending) -> list[str]:
     lines = []
-    if verdict == "ready":
-        lines.append(f"Ready{after}.")
-    elif verdict == "failed" and ready:
-        lines.append(
-            "The server was ready, then it failed." if cause else f"The server was ready, then {_ended(who, exit)}."
-        )
-    elif verdict == "failed":
-        lines.append(f"The server failed{during}.")
-    elif verdict == "exited":
-        lines.append(f"{_ended(who, exit)}{during}, and its log does not say why.")
-    elif verdict == "stopped":
-        lines.append(f"The server was stopped{during}, as somebody asked it to.")
-    elif verdict == "stalled":
-        lines.append(f"The log says nothing new{during}.")
-    elif verdict == "missing":
-        lines.append(f"There is no log {source}{after if limit else ''}.")
-    elif verdict == "timeout":
-        lines.append(f"Not ready after {limit:.0f} s" + (f": still {stage}." if stage else "."))
-    else:
-        lines.append("Not ready yet" + (f": {stage}." if stage else "."))
-    if cause:
-        lines.append(f"Cause: {cause.text}")
-        by = f" ({cause.process})" if cause.process else ""
-        lines.append(f"Where: {source}:{cause.number}{by}")
-        if exit:
-            lines.append(f"Then {_ended(who, exit, start=False)}.")
-        hint = cause.hint or hint
-    elif matched and verdict != "ready":
-        lines.append(f"Where: {source}:{matched.number}: {matched.text}")
-    elif verdict not in ("ready", "missing"):
-        lines.append(f"Log: {source}")
-        if recent:
-            lines.append("Last lines:")
-            lines += [f"  {line}" for line in recent[-5:]]
-    if hint and verdict != "ready":
+    hint = end.hint
+    if end.cause:
+        hint = end.cause.hint
+        lines.append(f"Cause: {end.cause.text}")
+        by = f" ({end.cause.process})" if end.cause.process else ""
+        lines.append(f"Where: {end.source}:{end.cause.number}{by}")
+        if end.dead:
+            lines.append(f"Then {ended(end)}.")
+    elif end.decided:
+        lines.append(f"Where: {end.source}:{end.decided.number}: {end.decided.text}")
+    elif end.verdict != "missing":
+        lines.append(f"Log: {end.source}" + ("" if end.recent else ", which is empty"))
+        lines += [f"  {line}" for line in end.recent[-LAST_LINES:]]
+    if hint:
         lines.append(f"Remedy: {hint}")
-    if reconnects:
-        lines.append(f"The connection was lost and made again {reconnects} time{'s' if reconnects > 1 else ''}.")
-    return mask("\n".join(lines))
-
-
-def _ended(who: str, exit: str, start: bool = True) -> str:
-    who = who if start else who[0].lower() + who[1:]
-    if exit.startswith("killed"):
-        return f"{who} was {exit}"
-    if exit:
-        return f"{who} ended with {exit}"
-    return f"{who} is gone (exit code unknown)"
+    return lines

@@ -1,41 +1,48 @@
 # Copyright: (c) 2026, the llmops.vllm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From bytes as they come to lines as they are judged."""
+"""From bytes as they come to lines as they are judged.
+
+A start's first megabytes are read line by line. What comes after them, or after the ready line, is searched for the few words
+that a line of any consequence must hold, and only those lines are looked at.
+"""
 
 from __future__ import annotations
 
 import copy
-from typing import Optional
 
+from ansible_collections.llmops.vllm.plugins.module_utils._logs import patterns
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.lines import LONGEST, parse
 
+ATTENTIVE = 4 * 1024 * 1024
+"""So many bytes of a start are read line by line: the stages and facts are in there, or nowhere."""
+NOWHERE = 1 << 62
+
 
 class Scanner:
-    """Cuts bytes into lines for a judge; the result does not depend on how the bytes were cut before."""
+    """Cuts bytes into lines for a judge; what comes of it does not depend on how the bytes were cut before.
 
-    def __init__(self, judge: Judge) -> None:
+    anchors: words, one of which every line of consequence holds; without any, every line is looked at.
+    """
+
+    def __init__(
+        self, judge: Judge, anchors: tuple[bytes, ...] = (), attentive: int = ATTENTIVE, seen: int = 0
+    ) -> None:
         self.judge = judge
+        self.anchors = anchors
+        self.attentive = attentive
+        self.seen = seen
         self.rest = b""
 
     def feed(self, data: bytes, now: float) -> None:
-        data = self.rest + data
-        pieces = data.split(b"\n")
-        self.rest = pieces.pop()
-        for piece in pieces:
-            self._line(piece, now)
+        data = self.rest + data if self.rest else data
+        end = data.rfind(b"\n") + 1
+        self._lines(data, end, now)
+        self.rest = data[end:]
         while len(self.rest) > LONGEST:
             self._line(self.rest[:LONGEST], now, ended=False)
             self.rest = self.rest[LONGEST:]
-
-    def _line(self, raw: bytes, now: float, ended: bool = True) -> None:
-        number = self.judge.lines + 1
-        for at in range(0, len(raw) or 1, LONGEST):
-            for part in raw[at : at + LONGEST].split(b"\r"):
-                if part or b"\r" not in raw:
-                    self.judge.see(parse(number, part), now)
-        self.judge.lines = number if ended else number - 1
 
     def turn(self, now: float) -> None:
         """The bytes that follow are those of another file."""
@@ -44,10 +51,68 @@ class Scanner:
         self.rest = b""
         self.judge.lines = 0
 
-    def glance(self, now: float) -> Optional[Judge]:
-        """What the judge would say if the last line were finished as it stands."""
+    def glance(self, now: float) -> Judge | None:
+        """What the judge would say if the last line were finished as it stands; None if there is none unfinished."""
         if not self.rest:
             return None
         other = copy.deepcopy(self.judge)
         Scanner(other)._line(self.rest, now)
         return other
+
+    def _lines(self, data: bytes, end: int, now: float) -> None:
+        at = 0
+        until = 0  # look at everything up to here
+        found = dict.fromkeys(self.anchors, -1)
+        while at < end:
+            if at >= until and not self._attentive(at):
+                for anchor, where in found.items():
+                    if where < at:
+                        where = data.find(anchor, at, end)
+                        found[anchor] = where if where >= 0 else NOWHERE
+                nearest = min(found.values())
+                if nearest == NOWHERE:
+                    self._skip(data, at, end)
+                    break
+                start = data.rfind(b"\n", at, nearest) + 1 or at
+                if start > at:  # the line before it may say whose it is
+                    start = data.rfind(b"\n", at, start - 1) + 1 or at
+                self._skip(data, at, start)
+                at, until = start, nearest + 1
+            line_end = data.index(b"\n", at)
+            self._line(data[at:line_end], now)
+            at = line_end + 1
+        self.seen += end
+
+    def _attentive(self, at: int) -> bool:
+        if not self.anchors or self.judge.tracebacks.open:
+            return True
+        return not self.judge.ready and self.seen + at < self.attentive
+
+    def _skip(self, data: bytes, at: int, end: int) -> None:
+        if end > at:
+            last = data[max(at, end - 4096) : end - 1].split(b"\n")[-self.judge.context :] if self.judge.context else []
+            self.judge.skip(data.count(b"\n", at, end), [raw.decode("utf-8", "replace") for raw in last])
+
+    def _line(self, raw: bytes, now: float, ended: bool = True) -> None:
+        """One line, or a piece of one that has not ended. A progress bar rewrites itself: its states are lines in one."""
+        number = self.judge.lines + 1
+        for at in range(0, len(raw) or 1, LONGEST):
+            piece = raw[at : at + LONGEST] if len(raw) > LONGEST else raw
+            if b"\r" in piece:
+                for part in piece.split(b"\r"):
+                    if part:
+                        self.judge.see(parse(number, part), now)
+            else:
+                self.judge.see(parse(number, piece), now)
+        self.judge.lines = number if ended else number - 1
+
+
+def anchors_of(judge: Judge) -> tuple[bytes, ...]:
+    """The anchors for a judge's profile; none if it has patterns that may match any line."""
+    profile = judge.profile
+    if not profile.vllm or profile.stages:
+        return ()
+    own = [patterns.literal(p.regex.pattern) for p in (*profile.ready, *profile.failed)]
+    if not all(own):
+        return ()
+    return (*patterns.ANCHORS, *(word.encode() for word in own))

@@ -7,18 +7,58 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from typing import Any, Optional
+from typing import Any, Protocol
 
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import Life
+from ansible_collections.llmops.vllm.plugins.module_utils._host.processes import Exit
+from ansible_collections.llmops.vllm.plugins.module_utils._logs import scan
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge, Match
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import asked_to_stop
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.probe import Probe
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import Scanner
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.wake import Waker
 
 SETTLED = 1.0
 """After a fatal line: so long without a new byte, and all that the processes had to say is said."""
+NOW = 60.0
+"""To judge what is there, so long at most: a log may grow faster than it is read."""
 UNSETTLED = 10.0
 """After a fatal line: so long at most, whatever they go on saying."""
-POLL = 0.2
+
+
+class Source(Protocol):
+    """Where the log comes from: a file or a journal."""
+
+    generation: int
+    tail: bytes
+    notes: list[str]
+
+    @property
+    def stream(self) -> int: ...
+
+    @property
+    def found(self) -> bool: ...
+
+    def read(self) -> bytes: ...
+
+    def mark(self, unread: int = 0) -> dict[str, Any]: ...
+
+    def lines_before(self, offset: int) -> int: ...
+
+
+class Life(Protocol):
+    """What runs the server: a process or a unit."""
+
+    pid: int
+
+    def dead(self) -> bool: ...
+
+    def ended(self) -> Exit | None: ...
+
+    def missing(self, now: float) -> str: ...
+
+    def dump(self) -> dict[str, Any]: ...
+
+    def load(self, known: dict[str, Any]) -> None: ...
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,37 +71,72 @@ class Limits:
 
 
 class Wait:
+    """A wait, or a part of one: what `dump` gives, `load` goes on from."""
+
     def __init__(
         self,
-        follower: Follower,
+        source: Source,
         judge: Judge,
         life: Life,
+        waker: Waker,
         limits: Limits,
+        *,
+        probe: Probe | None = None,
         elapsed: float = 0.0,
-        state: dict[str, Any] | None = None,
     ) -> None:
-        self.follower, self.judge, self.life, self.limits = follower, judge, life, limits
-        self.scanner = Scanner(judge)
+        self.source, self.judge, self.life, self.waker, self.limits, self.probe = (
+            source,
+            judge,
+            life,
+            waker,
+            limits,
+            probe,
+        )
+        self.scanner = Scanner(judge, () if limits.stall else scan.anchors_of(judge))
         self.began = time.monotonic() - elapsed
         self.bytes = 0
         self.appeared = False
-        self.moved = elapsed  # when the log said something new last
-        self.exit = ""
-        if state:
-            self.bytes, self.appeared, self.moved = state["bytes"], state["appeared"], state["moved"]
+        self.dead = False
+        self.exit: Exit | None = None
+        self.missing = ""
+        self.base: int | None = None
+        """The offset where the first file was begun; None once another file is read."""
+        self._drained = False
+        self._moved = elapsed  # when the log said something new
+        self._touched = elapsed  # when it grew
+        self._failed_at: float | None = None
 
-    def state(self) -> dict[str, Any]:
+    def dump(self) -> dict[str, Any]:
+        unread = len(self.scanner.rest)
         return {
-            "bytes": self.bytes - len(self.scanner.rest),
+            "bytes": self.bytes - unread,
             "appeared": self.appeared,
-            "moved": self.moved,
+            "base": self.base,
+            "moved": self._moved,
             "judge": self.judge.dump(),
-            "life": self.life.state(),
+            "life": self.life.dump(),
             "mark": self.mark(),
+            "notes": self.source.notes,
+            "tail": "" if unread else self.source.tail.hex(),
         }
 
+    def load(self, known: dict[str, Any]) -> None:
+        self.bytes, self.appeared, self.base, self._moved = (
+            known[name] for name in ("bytes", "appeared", "base", "moved")
+        )
+        self.scanner.seen = self.bytes
+        self.source.notes.extend(known["notes"])
+        self.judge.load(known["judge"])
+        self.life.load(known["life"])
+
     def mark(self) -> dict[str, Any]:
-        return self.follower.mark(unread=len(self.scanner.rest))
+        """Where the next wait would begin: at a line's start."""
+        return self.source.mark(unread=len(self.scanner.rest))
+
+    def progress(self) -> dict[str, Any]:
+        """How far it has come, the unfinished line included: progress bars seldom finish one."""
+        shown = (self.scanner.glance(self.elapsed) or self.judge).progress
+        return {"stage": shown.stage, "percent": shown.percent}
 
     @property
     def elapsed(self) -> float:
@@ -69,69 +144,103 @@ class Wait:
 
     def run(self) -> str:
         """Wait; returns the verdict."""
-        failed_at = None
-        touched = self.elapsed
         while True:
-            dead = self.life.dead()
-            if self._read():
-                touched = self.elapsed
-            now = self.elapsed
-            if self.judge.failed:
-                failed_at = now if failed_at is None else failed_at
-                if dead or not self.limits.timeout or now - touched >= SETTLED or now - failed_at >= UNSETTLED:
-                    return self._end("failed", dead)
-            elif self.judge.stopping:
-                return self._end("stopped", dead)
-            elif self.judge.ready and (not dead or self._done()):
-                return "ready"
-            elif dead:
-                self.judge = self.scanner.glance(now) or self.judge
-                if self.judge.ready or self.judge.failed or self.judge.cause():
-                    return self._end("failed", dead)
-                return self._end("stopped" if self.judge.stopping else "exited", dead)
-            elif now >= self.limits.timeout or now - touched >= SETTLED:
-                other = self.scanner.glance(now)
-                if other and other.decided:
-                    self.judge = other
-                    self.scanner.judge = other
-                    continue
-                if now >= self.limits.timeout:
-                    return self._late()
-                if self.limits.stall is not None and now - self.moved >= self.limits.stall:
-                    return "stalled"
-            if self.limits.slice is not None and now >= self.limits.slice and not self.judge.failed:
-                return "pending"
-            time.sleep(POLL)
+            self.dead = self.life.dead()  # before reading: what it wrote last is then read too
+            self._read()
+            verdict = self._verdict()
+            if verdict:
+                if self.dead:
+                    self.exit = self.life.ended()
+                return verdict
+            self.waker.wait(self._patience(), self.life.pid)
 
-    def _read(self) -> bool:
-        generation = self.follower.generation
-        read = False
-        data = self.follower.read()
-        while data:
-            read = self.appeared = True
-            if self.follower.generation != generation:
-                generation = self.follower.generation
+    def _read(self) -> None:
+        """Everything that is there, as far as time allows."""
+        rest = len(self.scanner.rest)
+        limit = min(self.limits.timeout or NOW, self.limits.slice or NOW)
+        self._drained = False
+        while self.elapsed < limit:
+            generation = self.source.generation
+            data = self.source.read()
+            if self.source.generation != generation:
                 self.scanner.turn(self.elapsed)
-            self.bytes += len(data)
-            self.scanner.feed(data, self.elapsed)
-            if self.limits.timeout and self.elapsed > self.limits.timeout:
+                self.base = None
+            elif not self.appeared and self.source.found:
+                self.base = self.source.mark(unread=len(data)).get("offset")
+            self.appeared = self.appeared or self.source.found
+            if not data:
+                self._drained = True
                 break
-            data = self.follower.read()
-        if self.judge.moved:
-            self.moved, self.judge.moved = self.elapsed, False
-        self.appeared = self.appeared or self.follower.found
-        return read
+            self._touched = self.elapsed
+            self.bytes += len(data)
+            self.scanner.feed(data, self._touched)
+        if self.judge.moved or len(self.scanner.rest) != rest:
+            self._moved, self.judge.moved = self._touched, False
 
-    def _done(self) -> bool:
-        """A job, other than a server, may end once it has said that it is ready."""
-        return not self.judge.profile.vllm and self.life.how() in ("", "exit code 0")
+    def _verdict(self) -> str:
+        """What is decided at this moment; nothing if the wait must go on."""
+        now, judge = self.elapsed, self.judge
+        late = now >= self.limits.timeout
+        if not self._drained and not late:
+            return "pending"
+        if judge.failed:
+            self._failed_at = now if self._failed_at is None else self._failed_at
+            settled = now - self._touched >= SETTLED or now - self._failed_at >= UNSETTLED
+            return "failed" if self.dead or late or settled else ""
+        if judge.stopping:
+            return "stopped"
+        if (self.dead or late or now - self._touched >= SETTLED) and self._finish_line():
+            return self._verdict()
+        if self.dead:
+            return self._after_death()
+        if judge.ready:
+            return "ready"
+        if self.probe and self.probe.due(now):
+            answer = self.probe.witness(self.life.pid)
+            if answer:
+                judge.ready = Match(answer, 0, answer)
+                judge.progress.enter("ready", now)
+                return "ready"
+        self.missing = self.life.missing(now)
+        if self.missing:
+            return "failed"
+        if late:
+            return ("timeout" if self.limits.timeout else "pending") if self.appeared else "missing"
+        if self.limits.stall and now - self._moved >= self.limits.stall:
+            return "stalled"
+        return "pending" if self.limits.slice is not None and now >= self.limits.slice else ""
 
-    def _end(self, verdict: str, dead: bool) -> str:
-        if dead:
-            self.exit = self.life.how()
-        return verdict
+    def _finish_line(self) -> bool:
+        """Take the last line as it stands, if that decides something."""
+        other = self.scanner.glance(self.elapsed)
+        if not other or not other.decided or self.judge.decided:
+            return False
+        self.judge = self.scanner.judge = other
+        return True
 
-    def _late(self) -> str:
-        if not self.appeared:
-            return "missing"
-        return "timeout" if self.limits.timeout else "pending"
+    def _after_death(self) -> str:
+        end = self.life.ended()
+        if self.judge.ready:
+            if not self.judge.profile.vllm and (end is None or end.code == 0):
+                return "ready"  # a job, other than a server, may end when it is done
+            return "stopped" if asked_to_stop(end) else "failed"
+        self.judge.last_words()
+        if self.judge.failed or self.judge.cause():
+            return "failed"
+        return "stopped" if asked_to_stop(end) else "exited"
+
+    def line_base(self) -> int:
+        """How many lines of the file lie before the first that was read, for those who look it up by number."""
+        return self.source.lines_before(self.base) if self.base else 0
+
+    def _patience(self) -> float:
+        """Seconds until something is due by the clock."""
+        now = self.elapsed
+        due = [self.limits.timeout]
+        if self.limits.slice is not None:
+            due.append(self.limits.slice)
+        if self.limits.stall:
+            due.append(self._moved + self.limits.stall)
+        if self.judge.failed or self.scanner.rest:
+            due.append(self._touched + SETTLED if now - self._touched < SETTLED else now + SETTLED)
+        return max(min(due) - now, 0.01)

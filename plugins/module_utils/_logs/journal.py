@@ -1,0 +1,135 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A systemd unit's journal as a log: what its present invocation wrote, entry by entry."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any
+
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import NothingToWatchError, show
+
+CHUNK = 256 * 1024
+FIELDS = "MESSAGE,__CURSOR"
+
+
+class Journal:
+    """Gives the messages of a unit's journal as lines, from a cursor on or from the start of its present invocation.
+
+    What is there already is read to its end first; then journalctl goes on as long as we do.
+    """
+
+    tail = b""
+
+    def __init__(self, unit: str, mark: dict[str, Any] | None = None, since: str = "start") -> None:
+        self.unit = unit
+        self.cursor = str((mark or {}).get("cursor") or "")
+        self.generation = 0
+        self.notes: list[str] = []
+        self._since = since
+        self._process: subprocess.Popen[bytes] | None = None
+        self._following = False
+        self._rest = b""
+        self._given = 0
+
+    def __str__(self) -> str:
+        return f"the journal of {self.unit}"
+
+    def mark(self, unread: int = 0) -> dict[str, Any]:
+        """An entry is one line or more, so nothing is ever given out in part."""
+        return {"unit": self.unit, "cursor": self.cursor}
+
+    @property
+    def found(self) -> bool:
+        return self._given > 0
+
+    @property
+    def stream(self) -> int:
+        return self._process.stdout.fileno() if self._process and self._process.stdout else -1
+
+    def read(self) -> bytes:
+        if self._process is None:
+            self._start()
+        assert self._process and self._process.stdout
+        while True:
+            try:
+                data = os.read(self._process.stdout.fileno(), CHUNK)
+            except BlockingIOError:
+                return b""
+            if not data:
+                if self._following:
+                    raise NothingToWatchError(f"journalctl ended while it followed {self.unit}.")
+                self._ended()
+                self._start(follow=True)
+                return b""
+            lines = self._lines(data)
+            if lines:
+                self._given += len(lines)
+                return lines
+
+    def lines_before(self, offset: int) -> int:
+        return 0
+
+    def close(self) -> None:
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+            if self._process.stdout:
+                self._process.stdout.close()
+            if self._process.stderr:
+                self._process.stderr.close()
+            self._process = None
+
+    def _start(self, follow: bool = False) -> None:
+        self.close()
+        command = ["journalctl", "--quiet", "--no-pager", "--output=json", f"--output-fields={FIELDS}"]
+        command += ["--follow", "--no-tail"] if follow else []
+        if self.cursor:
+            command.append(f"--after-cursor={self.cursor}")
+        elif self._since == "end":
+            command.append("--lines=0")
+        command += _matches(self.unit)
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+        except OSError as e:
+            raise NothingToWatchError(f"Can't read the journal: {e}.") from e
+        self._following = follow
+        if follow and self._process.stdout:
+            os.set_blocking(self._process.stdout.fileno(), False)
+
+    def _ended(self) -> None:
+        assert self._process and self._process.stderr
+        said = self._process.stderr.read().decode("utf-8", "replace").strip()
+        if self._process.wait():
+            raise NothingToWatchError(f"journalctl can't read the journal of {self.unit}: {said}")
+
+    def _lines(self, data: bytes) -> bytes:
+        entries = (self._rest + data).split(b"\n")
+        self._rest = entries.pop()
+        given = b""
+        for entry in entries:
+            told = json.loads(entry)
+            self.cursor = told["__CURSOR"]
+            given += message(told) + b"\n"
+        return given
+
+
+def message(entry: dict[str, Any]) -> bytes:
+    """The message of an entry; journalctl writes one that is not UTF-8 as a list of bytes, and an overlong one as null."""
+    said = entry.get("MESSAGE")
+    if isinstance(said, list):
+        return bytes(said) if all(isinstance(b, int) for b in said) else b""
+    return said.encode("utf-8", "replace") if isinstance(said, str) else b""
+
+
+def _matches(unit: str) -> list[str]:
+    """What the unit's present invocation wrote, and what systemd wrote about it."""
+    invocation = show(unit).get("InvocationID")
+    if not invocation:
+        return [f"_SYSTEMD_UNIT={unit}", "+", f"UNIT={unit}"]
+    return [f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"INVOCATION_ID={invocation}"]

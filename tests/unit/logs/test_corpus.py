@@ -1,0 +1,68 @@
+"""Every log of the corpus is judged as a reader judges it, however it comes in."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from ansible_collections.llmops.vllm.tests.unit.logs.corpus import CORPUS, LABELS, Said, judge, log
+
+NAMES = sorted(LABELS)
+
+
+def test_every_log_has_a_label():
+    assert sorted(f"{p.parent.name}/{p.stem}" for p in CORPUS.glob("*/*.log")) == NAMES
+
+
+def check(name: str, said: Said) -> None:
+    label = LABELS[name]
+    assert (said.ready and said.ready.number) == label.get("ready")
+    if "cause" in label:
+        number, kind, text = label["cause"]
+        assert said.cause and (said.cause.number, said.cause.kind) == (number, kind)
+        assert text in said.cause.text
+        assert said.cause.hint
+    decided = "failed" if said.failed else "stopped" if said.stopping else "ready" if said.ready else None
+    assert decided == (label["verdict"] if label["verdict"] in ("failed", "stopped", "ready") else None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_in_one_piece(name):
+    check(name, judge([log(name)]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_in_random_pieces(name):
+    data, chance = log(name), random.Random(name)
+    whole = judge([data])
+    for biggest in (1, 7, 300, 5000):
+        pieces, at = [], 0
+        while at < len(data):
+            size = chance.randint(1, biggest)
+            pieces.append(data[at : at + size])
+            at += size
+        assert judge(pieces) == whole
+
+
+# What a shell or argparse says comes at the start or last; elsewhere nobody looks for it.
+FIRST_OR_LAST = {"arguments", "killed", "missing_program"}
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in NAMES if n.startswith("logs/") and LABELS[n].get("cause", [0, ""])[1] not in FIRST_OR_LAST]
+)
+def test_when_only_lines_of_consequence_are_looked_at(name):
+    data, chance = log(name), random.Random(name)
+    said = judge([data], attentive=0)
+    check(name, said)
+    assert said.lines == judge([data]).lines
+    for _ in range(20):
+        cut = chance.randrange(len(data))
+        assert judge([data[:cut], data[cut:]], attentive=0) == said
+
+
+def test_an_unfinished_line_counts_once_it_is_whole():
+    data = log("logs/ready")
+    before = data[: data.index(b"Application startup complete.")]
+    assert judge([before, b"Application startup comp"]).ready is None
+    assert judge([before, b"Application startup comp", b"lete."]).ready.text == "Application startup complete."
