@@ -4,7 +4,7 @@
 """Published drafters and their right values. Data: an entry is added by adding it.
 
 A name is not a version, since publishers retrain in place: an entry counts only where the weights agree with it. Only one of
-high confidence mends by itself, the others are hints. Facts are in canonical terms (see formats).
+high confidence mends by itself, the others are hints.
 """
 
 from __future__ import annotations
@@ -14,19 +14,25 @@ import difflib
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import Format
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.jsontext import Path
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.weights import Weights
 
 HIGH, MEDIUM = "high", "medium"
+ZLAB, DFLASH2, SPECULATORS, ANY = "zlab", "dflash2", "speculators", ""
 _SHAPE = 5  # so many sizes in common tell a drafter of another family apart
 _S, _F = "sliding_attention", "full_attention"
 
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-    """names: the repositories that publish it. source: who says so. plain: what is no fact, by path."""
+    """names: the repositories that publish it. family: its format, roughly. source: who says so.
+
+    facts: in canonical terms (see formats). plain: what is no fact, by path.
+    """
 
     names: tuple[str, ...]
+    family: str
     confidence: str
     source: str
     facts: Mapping[str, Any]
@@ -36,19 +42,21 @@ class Entry:
         names = {n.lower() for n in self.names}
         return name.lower() in names | {n.rpartition("/")[2] for n in names}
 
-    def agrees(self, weights: Weights, at_least: int = 1) -> bool:
-        """Whether the weights may be this drafter's: no shape says otherwise, and so many say so."""
-        common = [fact for fact in self.facts if fact in weights.proofs]
+    def fits(self, form: Format, weights: Weights, at_least: int = 0) -> bool:
+        """Whether a drafter may be this one: no shape says otherwise, and so many say so."""
+        family = SPECULATORS if form.shift else DFLASH2 if weights.convolves else ZLAB
         fc, ids = weights.shape("fc.weight", 2), self.facts.get("target_layer_ids")
         width = self.facts.get("target_hidden_size", self.facts.get("hidden_size"))
-        if fc and ids and width and fc[1] != len(ids) * width:
+        if self.family not in (family, ANY) or (fc and ids and width and fc[1] != len(ids) * width):
             return False
+        common = [fact for fact in self.facts if fact in weights.proofs]
         return len(common) >= at_least and all(weights.proofs[f].value == self.facts[f] for f in common)
 
 
 ENTRIES: tuple[Entry, ...] = (
     Entry(
         ("z-lab/Qwen3.6-27B-DFlash",),
+        ZLAB,
         HIGH,
         "config in three independent public test fixtures, and logs of its GGUF conversion",
         {
@@ -70,6 +78,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         ("z-lab/Qwen3.6-35B-A3B-DFlash", "z-lab/Qwen3.5-35B-A3B-DFlash"),
+        ZLAB,
         HIGH,
         "public test fixtures (the Qwen3.5 drafter since its retrain of June 2026)",
         {
@@ -90,6 +99,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         ("z-lab/Qwen3.5-35B-A3B-DFlash",),
+        ZLAB,
         MEDIUM,
         "one public test fixture of the first release, until about May 2026",
         {
@@ -104,6 +114,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         ("z-lab/Qwen3.5-122B-A10B-DFlash",),
+        ZLAB,
         HIGH,
         "a public issue and a test fixture of revision 2274357, the retrain of 2026-06-19",
         {
@@ -118,12 +129,14 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         ("z-lab/Qwen3.5-122B-A10B-DFlash",),
+        ZLAB,
         MEDIUM,
         "a public issue about revision 6c7242c of April 2026",
         {"block_size": 16, "mask_token_id": 248077, "num_hidden_layers": 4, "sliding_window": 2048},
     ),
     Entry(
         ("z-lab/Qwen3.5-397B-A17B-DFlash",),
+        ZLAB,
         MEDIUM,
         "one public test fixture that claims the published shape",
         {
@@ -138,12 +151,14 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         ("z-lab/Qwen3.5-4B-DFlash", "z-lab/Qwen3.5-9B-DFlash"),
+        ZLAB,
         MEDIUM,
         "public issues and the engine's own documentation",
         {"block_size": 16, "mask_token_id": 248070, "num_target_layers": 32, "target_layer_ids": [1, 8, 15, 22, 29]},
     ),
     Entry(
         ("z-lab/Qwen3.5-27B-DFlash",),
+        ZLAB,
         MEDIUM,
         "ids by the formula for 64 layers, layer types from a public pull request, mask token of the family",
         {
@@ -156,6 +171,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         ("z-lab/Qwen3-8B-DFlash-b16",),
+        ZLAB,
         HIGH,
         "public test fixtures",
         {
@@ -175,6 +191,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         ("z-lab/Qwen3-4B-DFlash-b16",),
+        ZLAB,
         HIGH,
         "public test fixtures",
         {
@@ -193,6 +210,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         ("z-lab/gpt-oss-20b-DFlash",),
+        ZLAB,
         HIGH,
         "public test fixture of revision d53f655",
         {
@@ -206,12 +224,14 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         ("z-lab/LLaMA3.1-8B-Instruct-DFlash-UltraChat",),
+        ZLAB,
         MEDIUM,
         "the publisher's example",
         {"block_size": 10, "mask_token_id": 128002, "num_target_layers": 32},
     ),
     Entry(
         ("z-lab/Qwen3.8-27B-DFlash2", "incoai/Qwen3.8-27B-DFlash2"),
+        DFLASH2,
         HIGH,
         "four public test fixtures of revision 50307d4",
         {
@@ -240,6 +260,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         ("RedHatAI/Qwen3-8B-speculator.dflash",),
+        SPECULATORS,
         HIGH,
         "its published config",
         {
@@ -255,6 +276,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         ("RedHatAI/Qwen3-30B-A3B-speculator.dflash",),
+        SPECULATORS,
         MEDIUM,
         "its model card",
         {
@@ -270,6 +292,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry(
         ("RedHatAI/DeepSeek-V4-Flash-speculator.dflash",),
+        SPECULATORS,
         HIGH,
         "its model card",
         {
@@ -289,7 +312,7 @@ class UnknownProfileError(Exception):
     """No entry goes by that name; the message names the nearest."""
 
 
-def named(entries: tuple[Entry, ...], profile: str, weights: Weights) -> Entry:
+def named(entries: tuple[Entry, ...], profile: str, form: Format, weights: Weights) -> Entry:
     """The entry that the user names, by the whole name of a repository or by its last part."""
     candidates = [entry for entry in entries if entry.goes_by(profile)]
     if not candidates:
@@ -297,7 +320,7 @@ def named(entries: tuple[Entry, ...], profile: str, weights: Weights) -> Entry:
         near = difflib.get_close_matches(profile, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
         raise UnknownProfileError(f"profile: no drafter of the catalogue goes by {profile}; {hint}")
-    return next((entry for entry in candidates if entry.agrees(weights)), candidates[0])
+    return next((entry for entry in candidates if entry.fits(form, weights)), candidates[0])
 
 
 def known_as(entries: tuple[Entry, ...], names: tuple[str, ...]) -> list[Entry]:
@@ -305,7 +328,7 @@ def known_as(entries: tuple[Entry, ...], names: tuple[str, ...]) -> list[Entry]:
     return next(filter(None, ([entry for entry in entries if entry.goes_by(name)] for name in names)), [])
 
 
-def shaped_like(entries: tuple[Entry, ...], weights: Weights) -> Entry | None:
+def shaped_like(entries: tuple[Entry, ...], form: Format, weights: Weights) -> Entry | None:
     """The entry of high confidence that a nameless drafter may be, by its weights."""
     high = (entry for entry in entries if entry.confidence == HIGH)
-    return next((entry for entry in high if entry.agrees(weights, at_least=_SHAPE)), None)
+    return next((entry for entry in high if entry.fits(form, weights, at_least=_SHAPE)), None)

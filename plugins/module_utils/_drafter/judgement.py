@@ -120,7 +120,7 @@ def _more(case: Case, edits: Mapping[Path, Any], said: _Said) -> dict[Path, Any]
 
 def _told(finding: Finding, source: str | None) -> Finding:
     """A finding about a value that somebody vouches for shows both sides."""
-    return dataclasses.replace(finding, why=f"so {source}, but {finding.why}") if source else finding
+    return dataclasses.replace(finding, why=f"contrary to {source}, {finding.why}") if source else finding
 
 
 def _report(
@@ -140,7 +140,11 @@ def _report(
         report.append(same or finding)
     for key, (path, value) in written.items():
         if key not in explained:
-            why = "the right value is another" if key in sources else "written with the window, so that the loader keeps it"
+            why = (
+                "the right value is another"
+                if key in sources
+                else "written with the window, so that the loader keeps it"
+            )
             evidence = sources.get(key, "the rules of the loader")
             report.append(Finding(key, formats.look(found.config, path), value, ERROR, why, evidence))
     return [*report, *rest.values()]

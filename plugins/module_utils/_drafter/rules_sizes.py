@@ -123,7 +123,9 @@ def architecture(case: Case) -> Iterator[Finding]:
         why = f"the weights {has} a DFlash2 drafter's tensors"
         yield case.say("architectures", why, "the weights' header", wanted=wanted)
     elif "DFlash" not in stated[0] and not _OTHERS.match(stated[0]):
-        yield case.say("architectures", "that is no drafter's architecture", "the engine's list of models", wanted=wanted)
+        yield case.say(
+            "architectures", "that is no drafter's architecture", "the engine's list of models", wanted=wanted
+        )
     if case.get("model_type") is MISSING:
         yield case.say("model_type", "without it the loader may not know the file", "transformers", WARNING)
     elif case.get("model_type") != "qwen3":

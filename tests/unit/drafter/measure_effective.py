@@ -155,11 +155,14 @@ def main() -> None:
     import vllm
 
     logging.disable(logging.CRITICAL)
-    print(f'"""Measured with transformers {transformers.__version__} and vLLM {vllm.__version__}, by measure_effective.py."""')
-    print("\n# fmt: off\nMEASURED = [")
+    print(
+        f'"""Measured with transformers {transformers.__version__} and vLLM {vllm.__version__}, by measure_effective.py."""'
+    )
+    print(f"# ruff: noqa: E501\n# fmt: off\nS, F = {S!r}, {F!r}\nMEASURED = [")
     for kind, rows in (("qwen3", QWEN3), ("speculators", SPECULATORS)):
         for changes in rows:
-            print(f"    ({kind!r}, {changes!r},\n     {measure(kind, changes)!r}),")
+            row = f"    ({kind!r}, {changes!r},\n     {measure(kind, changes)!r}),"
+            print(row.replace(repr(S), "S").replace(repr(F), "F"))
     print("]")
 
 

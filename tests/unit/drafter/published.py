@@ -18,7 +18,17 @@ class Published:
     spoilt: dict[str, Any]
 
 
-def _legacy(layers: int, hidden: int, ffn: int, vocab: int, target_layers: int, block: int, mask: int, ids: list[int], **more: Any) -> dict[str, Any]:
+def _legacy(
+    layers: int,
+    hidden: int,
+    ffn: int,
+    vocab: int,
+    target_layers: int,
+    block: int,
+    mask: int,
+    ids: list[int],
+    **more: Any,
+) -> dict[str, Any]:
     return {
         "architectures": ["DFlashDraftModel"],
         "attention_bias": False,
@@ -57,7 +67,9 @@ def _nested(config: dict[str, Any], **more: Any) -> dict[str, Any]:
     return made
 
 
-def _speculators(block: int, mask: int, aux: list[int], draft_vocab: int, layer: dict[str, Any], **more: Any) -> dict[str, Any]:
+def _speculators(
+    block: int, mask: int, aux: list[int], draft_vocab: int, layer: dict[str, Any], **more: Any
+) -> dict[str, Any]:
     return {
         "architectures": ["DFlashSpeculator"],
         "aux_hidden_state_layer_ids": aux,
@@ -118,7 +130,11 @@ _SPOILT = {
     "block_size": 10,
 }
 _WINDOWED = {"layer_types": [F] * 5, "sliding_window": 1024, "use_sliding_window": False}
-_EIGHT = {"dflash_config.target_layer_ids": [0, 1, 2, 3, 4, 5, 6, 7], "dflash_config.block_size": 10, "sliding_window": None}
+_EIGHT = {
+    "dflash_config.target_layer_ids": [0, 1, 2, 3, 4, 5, 6, 7],
+    "dflash_config.block_size": 10,
+    "sliding_window": None,
+}
 _SPECULATORS = {
     "mask_token_id": 7,
     "aux_hidden_state_layer_ids": [1, 2, 3, 4, 5],

@@ -31,7 +31,11 @@ def shapes(
     layers: int, hidden: int, ffn: int, heads: int, kv_heads: int, head: int, ids: int, width: int = 0
 ) -> dict[str, Any]:
     """The tensors of a DFlash drafter: 11 for each layer, fc and two norms."""
-    found: dict[str, Any] = {"fc.weight": [hidden, ids * (width or hidden)], "hidden_norm.weight": [hidden], "norm.weight": [hidden]}
+    found: dict[str, Any] = {
+        "fc.weight": [hidden, ids * (width or hidden)],
+        "hidden_norm.weight": [hidden],
+        "norm.weight": [hidden],
+    }
     for i in range(layers):
         layer = {
             "input_layernorm": [hidden],
@@ -110,11 +114,20 @@ def drafter(directory: Path, config: Any, tensors: dict[str, Any] = TINY) -> Pat
 def target(directory: Path, **changes: Any) -> Path:
     """A target that goes with TINY: 8 layers, 512 tokens, a tokenizer that names a mask."""
     directory.mkdir(parents=True, exist_ok=True)
-    made = {"model_type": "qwen3", "num_hidden_layers": 8, "hidden_size": 64, "vocab_size": 512, "eos_token_id": 2, "pad_token_id": 4}
+    made = {
+        "model_type": "qwen3",
+        "num_hidden_layers": 8,
+        "hidden_size": 64,
+        "vocab_size": 512,
+        "eos_token_id": 2,
+        "pad_token_id": 4,
+    }
     (directory / "config.json").write_text(json.dumps(changed(made, changes)))
     words = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|mask|>", "<|pad|>"]
     added = [{"id": number, "content": word, "special": True} for number, word in enumerate(words)]
-    (directory / "tokenizer.json").write_text(json.dumps({"version": "1.0", "added_tokens": added, "model": {"vocab": {"a]": 5}}}))
+    (directory / "tokenizer.json").write_text(
+        json.dumps({"version": "1.0", "added_tokens": added, "model": {"vocab": {"a]": 5}}})
+    )
     named = {"eos_token": "<|im_end|>", "pad_token": "<|pad|>", "mask_token": "<|mask|>", "bos_token": None}
     (directory / "tokenizer_config.json").write_text(json.dumps(named))
     return directory

@@ -55,7 +55,9 @@ def test_info_names_the_key(key, changes, tmp_path, call):
 def test_config_mends_it_to_the_right_bytes(key, changes, tmp_path, call):
     right = json.dumps(config(), indent=2) + "\n"
     path = drafter(tmp_path / "drafter", config(**changes))
-    result = call("drafter_config", path=path, target=target(tmp_path / "target"), dest=tmp_path / "overlay", values=RIGHT)
+    result = call(
+        "drafter_config", path=path, target=target(tmp_path / "target"), dest=tmp_path / "overlay", values=RIGHT
+    )
 
     assert result["changed"], result
     assert (tmp_path / "overlay/config.json").read_text() == right

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from published import PUBLISHED, QWEN36_27B, QWEN36_27B_SHAPES
-from synthetic import DROP, F, S, TINY, changed, config, drafter, shapes, target
+from synthetic import DROP, TINY, F, S, changed, config, drafter, shapes, target
 
 MASK, IDS = "dflash_config.mask_token_id", "dflash_config.target_layer_ids"
 TOKENS = "speculators_config.proposal_methods.0.speculative_tokens"
@@ -110,7 +110,12 @@ def test_an_error_names_its_key_and_mends_only_what_is_known(changes, key, wante
     [
         pytest.param({IDS: [0, 1, 2]}, IDS, "usual would be [1, 3, 5]", id="ids off the formula"),
         pytest.param({"block_size": DROP}, "block_size", "nobody knows how many", id="no block"),
-        pytest.param({"layer_types": DROP, "max_window_layers": 1}, "layer_types", "derived from max_window_layers 1", id="derived"),
+        pytest.param(
+            {"layer_types": DROP, "max_window_layers": 1},
+            "layer_types",
+            "derived from max_window_layers 1",
+            id="derived",
+        ),
         pytest.param({"rope_theta": DROP}, "rope_theta", "silently 10000", id="no rope"),
         pytest.param({"model_type": DROP}, "model_type", "may not know the file", id="no model type"),
     ],
@@ -129,8 +134,12 @@ def test_a_warning_names_its_key_and_changes_nothing(changes, key, why, find):
         pytest.param({"hidden_size": 128}, config(), "hidden_size", "belongs to another target", id="other size"),
         pytest.param({"vocab_size": 600}, config(), "vocab_size", "belongs to another target", id="other vocabulary"),
         pytest.param({"eos_token_id": [2, 3]}, config(), MASK, "it is the target's eos token", id="mask is an eos"),
-        pytest.param({"eos_token_id": 3}, config(eos_token_id=2), MASK, "it is the target's eos token", id="mask is its eos"),
-        pytest.param({"text_config": {"num_hidden_layers": 5}}, config(), IDS, "the layers 0 to 4", id="a model that sees"),
+        pytest.param(
+            {"eos_token_id": 3}, config(eos_token_id=2), MASK, "it is the target's eos token", id="mask is its eos"
+        ),
+        pytest.param(
+            {"text_config": {"num_hidden_layers": 5}}, config(), IDS, "the layers 0 to 4", id="a model that sees"
+        ),
     ],
 )
 def test_the_target_is_evidence(its_target, document, key, why, find):
@@ -141,7 +150,9 @@ def test_a_drafter_with_its_own_embeddings_may_differ_in_size(find):
     judged = find(config(), {**TINY, "embed_tokens.weight": [512, 64]}, {"hidden_size": 96})
     assert [f.key for f in judged.remaining] == ["target_hidden_size"]
     judged = find(
-        config(target_hidden_size=96), {**TINY, "embed_tokens.weight": [512, 64], "fc.weight": [64, 288]}, {"hidden_size": 96}
+        config(target_hidden_size=96),
+        {**TINY, "embed_tokens.weight": [512, 64], "fc.weight": [64, 288]},
+        {"hidden_size": 96},
     )
     assert judged.findings == []
 
@@ -168,16 +179,21 @@ def test_an_asserted_mask_may_be_another_than_the_named_one(find):
 
 
 def test_an_asserted_value_against_the_weights_is_an_error_that_shows_both_sides(find):
-    judged = find(config(), values={"dflash_config": {"target_layer_ids": [1, 3]}, "num_hidden_layers": 4, "layer_types": [S] * 4})
+    judged = find(
+        config(), values={"dflash_config": {"target_layer_ids": [1, 3]}, "num_hidden_layers": 4, "layer_types": [S] * 4}
+    )
     told = {f.key: str(f) for f in judged.remaining}
 
-    assert "found [1, 3] — so your values, but there are 2, and the weights take 3 layers" in told[IDS]
+    assert "found [1, 3] — contrary to your values, there are 2, and the weights take 3 layers" in told[IDS]
     assert "model.safetensors: fc.weight is [64, 192]" in told[IDS]
-    assert "so your values, but the weights have another size" in told["num_hidden_layers"]
+    assert "contrary to your values, the weights have another size" in told["num_hidden_layers"]
 
 
 def test_an_asserted_value_against_the_target_is_an_error(find):
-    assert "so your values, but it is the target's pad token" in only(find(config(), its_target={}, values={MASK: 4}), MASK).why
+    assert (
+        "contrary to your values, it is the target's pad token"
+        in only(find(config(), its_target={}, values={MASK: 4}), MASK).why
+    )
 
 
 def test_what_only_looks_wrong_is_settled_by_an_assertion(find):
@@ -200,7 +216,11 @@ def test_config_and_weights_of_two_revisions_are_refused(find):
 def test_a_drafter_of_another_target_is_refused(find):
     """The drafter of a target of 36 layers beside one of 32."""
     document = changed(QWEN36_27B, {IDS: [1, 9, 17, 25, 33], "hidden_size": 2560})
-    judged = find(document, shapes(5, 2560, 17408, 32, 8, 128, ids=5), {"num_hidden_layers": 32, "hidden_size": 2560, "vocab_size": 248320})
+    judged = find(
+        document,
+        shapes(5, 2560, 17408, 32, 8, 128, ids=5),
+        {"num_hidden_layers": 32, "hidden_size": 2560, "vocab_size": 248320},
+    )
     assert "the target has the layers 0 to 31" in only(judged, IDS).why
 
 
@@ -269,10 +289,19 @@ def test_speculators_drafters_on_the_second_runner_of_025(find):
         pytest.param({TOKENS: 8}, TOKENS, NOTHING, id="tokens of the block"),
         pytest.param({"sample_from_anchor": True, TOKENS: 7}, TOKENS, NOTHING, id="the anchor is sampled, too"),
         pytest.param({"aux_hidden_state_layer_ids": [2, 10, 18]}, "aux_hidden_state_layer_ids", NOTHING, id="few ids"),
-        pytest.param({"aux_hidden_state_layer_ids": [0, 10, 18, 26, 34]}, "aux_hidden_state_layer_ids", NOTHING, id="no layer 0"),
+        pytest.param(
+            {"aux_hidden_state_layer_ids": [0, 10, 18, 26, 34]}, "aux_hidden_state_layer_ids", NOTHING, id="no layer 0"
+        ),
         pytest.param({"draft_vocab_size": 16000}, "draft_vocab_size", 32000, id="vocabulary of the head"),
-        pytest.param({"transformer_layer_config.layer_types": [S] * 5}, "transformer_layer_config.sliding_window", NOTHING, id="window"),
-        pytest.param({"transformer_layer_config.head_dim": 64}, "transformer_layer_config.head_dim", 128, id="head size"),
+        pytest.param(
+            {"transformer_layer_config.layer_types": [S] * 5},
+            "transformer_layer_config.sliding_window",
+            NOTHING,
+            id="window",
+        ),
+        pytest.param(
+            {"transformer_layer_config.head_dim": 64}, "transformer_layer_config.head_dim", 128, id="head size"
+        ),
     ],
 )
 def test_a_speculators_config_is_judged_in_its_own_keys(changes, key, wanted, find):
@@ -283,7 +312,10 @@ def test_a_speculators_config_is_judged_in_its_own_keys(changes, key, wanted, fi
 
 
 def test_a_head_size_that_the_engine_derives_may_be_left_out(find):
-    assert find(changed(SPECULATORS.config, {"transformer_layer_config.head_dim": DROP}), SPECULATORS.tensors).findings == []
+    assert (
+        find(changed(SPECULATORS.config, {"transformer_layer_config.head_dim": DROP}), SPECULATORS.tensors).findings
+        == []
+    )
 
 
 def test_the_anchor_may_be_sampled_from(find):
@@ -291,8 +323,21 @@ def test_the_anchor_may_be_sampled_from(find):
     assert find(sampled, SPECULATORS.tensors).verdict.num_speculative_tokens == 8
 
 
-MIMO = {"block_size": 8, "mask_token_id": 3, "target_layer_ids": [1, 3, 5], "use_swa": True, "swa_window_size": 24, "causal": False}
-BARE = {"layer_types": DROP, "sliding_window": DROP, "use_sliding_window": DROP, "max_window_layers": DROP, "block_size": DROP}
+MIMO = {
+    "block_size": 8,
+    "mask_token_id": 3,
+    "target_layer_ids": [1, 3, 5],
+    "use_swa": True,
+    "swa_window_size": 24,
+    "causal": False,
+}
+BARE = {
+    "layer_types": DROP,
+    "sliding_window": DROP,
+    "use_sliding_window": DROP,
+    "max_window_layers": DROP,
+    "block_size": DROP,
+}
 
 
 def test_a_mimo_drafter_keeps_its_window_in_its_own_section(find):
@@ -321,5 +366,8 @@ def test_the_window_of_the_issue_is_kept_by_what_is_written_with_it(find):
     """A window and types that are right, and neither of the keys that make the loader keep them."""
     document = changed(QWEN36_27B, {"use_sliding_window": DROP, "max_window_layers": DROP})
     judged = find(document, QWEN36_27B_SHAPES)
-    assert {path[0]: value for path, value in judged.verdict.edits.items()} == {"use_sliding_window": True, "max_window_layers": 5}
+    assert {path[0]: value for path, value in judged.verdict.edits.items()} == {
+        "use_sliding_window": True,
+        "max_window_layers": 5,
+    }
     assert judged.effective["sliding_window"] == 2048

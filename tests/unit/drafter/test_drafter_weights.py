@@ -97,7 +97,9 @@ TENSOR = b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}'
     [
         pytest.param(b"", "too few for a header", id="empty"),
         pytest.param(b"\0\0\0", "too few for a header", id="three bytes"),
-        pytest.param(header(TENSOR, length=10**6), "a header of 1000000 bytes in a file of", id="length beyond the file"),
+        pytest.param(
+            header(TENSOR, length=10**6), "a header of 1000000 bytes in a file of", id="length beyond the file"
+        ),
         pytest.param(struct.pack("<q", -1) + TENSOR, "a header of 18446744073709551615 bytes", id="negative length"),
         pytest.param(header(b"nonsense"), "broken header", id="no JSON"),
         pytest.param(header(b"\xff\xfe"), "broken header", id="no UTF-8"),
@@ -107,7 +109,9 @@ TENSOR = b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}'
         pytest.param(header(TENSOR.replace(b"[2]", b"[-2]"), b"12345678"), "broken header", id="a negative shape"),
         pytest.param(header(TENSOR.replace(b"[0, 8]", b"[]"), b"12345678"), "broken header", id="no offsets"),
         pytest.param(header(TENSOR, b"1234"), "is cut short", id="half of a download"),
-        pytest.param(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "is broken", id="a Git LFS pointer"),
+        pytest.param(
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n", "is broken", id="a Git LFS pointer"
+        ),
     ],
 )
 def test_a_broken_file_is_named_with_its_cause(content, cause, tmp_path):
@@ -155,7 +159,9 @@ def test_a_broken_index_is_named(index, cause, tmp_path):
 def test_a_tensor_in_two_files_is_named(tmp_path):
     for name in ("a.safetensors", "b.safetensors"):
         write_safetensors(tmp_path / name, {"norm.weight": [64]})
-    with pytest.raises(UnreadableWeightsError, match="norm.weight is in two files, a.safetensors and b.safetensors"):
+    with pytest.raises(
+        UnreadableWeightsError, match=r"norm\.weight is in two files, a\.safetensors and b\.safetensors"
+    ):
         read_weights(str(tmp_path))
 
 
