@@ -53,7 +53,7 @@ class Verdict:
         parts = (
             ("", self.says),
             ("Evidence: ", self.evidence),
-            ("Likely cause: ", self.pattern.cause),
+            ("Beware: " if self.verdict == "pass" else "Likely cause: ", self.pattern.cause),
             ("Remedy: ", self.pattern.remedy),
         )
         return "\n".join(f"{label}{part}." for label, part in parts if part)
@@ -271,8 +271,7 @@ def _suspicion(version: str | None) -> str:
 def _evidence(measurement: Measurement) -> str:
     if len(measurement.phases) == 1:
         return _line(measurement.whole)
-    lines = [f"{name}: {_line(phase)}" for name, phase in measurement.phases.items()]
-    return "\n  ".join(["", *lines])
+    return "\n  ".join(f"in phase {name} {_line(phase)}" for name, phase in measurement.phases.items())
 
 
 def _line(phase: Phase) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import metrics, prompts
 from ansible_collections.llmops.vllm.plugins.module_utils._engine.requests import Answer, NoAnswerError, Server
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower, NotALog
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower, NotALogError
 
 PHASES = ("short", "long", "repeated")
 # The engine sends a token before it counts it, and logs its figures every ten seconds unless told otherwise.
@@ -201,8 +201,10 @@ class _Log:
     def _read(self) -> str:
         try:
             return b"".join(iter(self._follower.read, b"")).decode(errors="replace")
-        except NotALog as e:
-            raise NoAnswerError("The log can't be read", str(e), "Give the path of the server's log") from None
+        except NotALogError as e:
+            raise NoAnswerError(
+                "The log can't be read", str(e).rstrip("."), "Give the path of the server's log"
+            ) from None
 
 
 def _choose(server: Server, plan: Plan, deadline: float) -> tuple[str, int | None]:

@@ -137,13 +137,13 @@ class Server:
     def _late(self, seconds: float, tokens: int) -> NoAnswerError:
         if tokens:
             return NoAnswerError(
-                f"An answer was not complete within {seconds:.0f} s",
+                f"An answer was not complete within {round(seconds, 1):g} s",
                 f"{tokens} tokens of it had come; {self.health()}",
                 "If tokens come slowly, raise request_timeout or lower max_tokens. If they stopped coming, the engine "
                 "hangs: see its log",
             )
         return NoAnswerError(
-            f"The engine hangs: not one token within {seconds:.0f} s",
+            f"The engine hangs: not one token within {round(seconds, 1):g} s",
             f"{self.health()}; that only proves that the HTTP server lives",
             "Read the last lines of the server's log and restart it. If it has a long queue instead, raise "
             "request_timeout; an older engine that sleeps looks the same",
@@ -281,5 +281,5 @@ def _message(body: Any) -> str:
 
 
 def _short(text: str) -> str:
-    text = " ".join(text.split())
+    text = " ".join(text.split()).rstrip(".")
     return text if len(text) <= 300 else text[:300] + " ..."

@@ -102,8 +102,8 @@ def test_prefix_cache():
     assert "acceptance length 1.03 in phase repeated, wanted at least 2.00" in verdict.says
     assert "prefix caching skips" in verdict.diagnosis
     assert "--no-enable-prefix-caching" in verdict.diagnosis
-    assert "\n  short: 876 of 3500" in verdict.message
-    assert "\n  repeated: 34 of 6860" in verdict.message
+    assert "\nEvidence: in phase short 876 of 3500" in verdict.message
+    assert "\n  in phase repeated 34 of 6860" in verdict.message
 
 
 def test_prefix_cache_is_not_blamed_without_a_hit():

@@ -13,7 +13,7 @@ BODY = {"model": "tiny", "messages": [{"role": "user", "content": "Recite"}], "m
 # As recorded from vLLM 0.32.0.
 DEAD = {
     "error": {
-        "message": "EngineCore encountered an issue. See stack trace (above) for the root cause.",
+        "message": "EngineCore encountered an issue. See stack trace (above) for the root cause",
         "type": "InternalServerError",
         "param": None,
         "code": 500,
@@ -181,7 +181,7 @@ def test_a_url_that_ends_with_v1_is_told(engine):
 
 
 def test_a_refused_request_says_why(engine):
-    said = "max_tokens=10000 cannot be greater than max_model_len=512."
+    said = "max_tokens=10000 cannot be greater than max_model_len=512"
     engine.fault = lambda handler, n: handler.reply(400, {"error": {"message": said, "code": 400}}) or True
     e = failure(engine)
     assert (e.cause, e.evidence) == ("The server refuses the request", f"/v1/chat/completions answered 400: {said}")
