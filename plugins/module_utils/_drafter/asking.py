@@ -99,7 +99,8 @@ def judge(params: Mapping[str, Any], mended: bool) -> Judgement:
         loading.NoAnswerError,
         ValueError,
     ) as e:
-        raise CannotJudgeError(f"{e}.") from e
+        message = str(e)
+        raise CannotJudgeError(message if message.endswith("?") else f"{message}.") from e
 
 
 def _judge(params: Mapping[str, Any], mended: bool) -> Judgement:

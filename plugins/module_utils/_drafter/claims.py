@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import catalogue, formats
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import WARNING, Case, Finding
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import NOTE, WARNING, Case, Finding
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.catalogue import Entry
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.drafter import (
     Drafter,
@@ -39,20 +39,28 @@ _DECIDING = frozenset(
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """claims: the strongest first. doubtful: an entry of the catalogue that may be this drafter's. doubt: why it may not."""
+    """claims: the strongest first. doubtful: an entry of the catalogue that may be this drafter's. doubt: why it may not.
+
+    namesake: an entry that has the drafter's name, but other weights.
+    """
 
     claims: list[Claim]
     doubtful: Entry | None = None
     doubt: str = ""
+    namesake: Entry | None = None
 
     def hints(self, case: Case) -> Iterator[Finding]:
         """Where a doubtful entry has other values than the config."""
+        if self.namesake:
+            why = f"its weights are another's than those of {self.namesake.names[0]}, whose name it has: it was retrained, or is another"
+            yield Finding("profile", "auto", MISSING, NOTE, why, f"the catalogue: {self.namesake.source}")
         if self.doubtful is None:
             return
+        name = self.doubtful.names[0]
         for fact, value in _relevant(self.doubtful.facts, case.config, case.form).items():
             if fact not in case.weights.proofs and fact not in case.settled and case.get(fact) != value:
                 written = formats.encode(case.form, fact, value)
-                why = f"{self.doubt}, which has {written}; profile: {self.doubtful.names[0]} would write that"
+                why = f"{written} is what {name} has, and {self.doubt}; profile: {name} writes it"
                 yield case.say(fact, why, f"the catalogue: {self.doubtful.source}", WARNING)
 
 
@@ -73,11 +81,11 @@ def gather(params: Mapping[str, Any], found: Drafter) -> Evidence:
     if entry and entry.confidence == catalogue.HIGH:
         return Evidence([*claims, _catalogued(entry, found)])
     if entry:
-        return Evidence(claims, entry, f"by its name it is {entry.names[0]}, of which not enough is known to be sure")
+        return Evidence(claims, entry, "this drafter has its name, but what is known of it isn't sure")
     if candidates:
-        return Evidence(claims)
+        return Evidence(claims, namesake=candidates[0])
     entry = catalogue.shaped_like(entries, form, weights)
-    return Evidence(claims, entry, f"by its weights it may be {entry.names[0]}" if entry else "")
+    return Evidence(claims, entry, "this drafter has its shapes, but not its name")
 
 
 def _profiles(profiles: Mapping[str, Any], form: Format) -> Iterator[Entry]:

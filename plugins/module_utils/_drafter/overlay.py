@@ -62,13 +62,15 @@ def present(overlay: Overlay) -> Overlay | None:
         return None
     if os.path.islink(path) or not os.path.isdir(path):
         raise ForeignError(f"{path} is there and is no directory; it was left alone")
-    names = [name for name in os.listdir(path) if not files.is_leftover(name)]
-    if names and not os.path.isfile(os.path.join(path, MARKER)):
+    names = set(os.listdir(path))
+    leftovers = set(filter(files.is_leftover, names))
+    if names - leftovers and not os.path.isfile(os.path.join(path, MARKER)):
         raise ForeignError(f"{path} is there and is no overlay, having no {MARKER}; it was left alone")
-    others = sorted(name for name in set(names) - _OWN if not os.path.islink(os.path.join(path, name)))
+    linked = names - leftovers - _OWN
+    others = sorted(name for name in linked if not os.path.islink(os.path.join(path, name)))
     if others:
         raise ForeignError(f"{os.path.join(path, others[0])} is no link, so no overlay put it there; move it away")
-    links = {name: os.readlink(os.path.join(path, name)) for name in set(names) - _OWN}
+    links = {name: os.readlink(os.path.join(path, name)) for name in linked} | dict.fromkeys(leftovers, "")
     return Overlay(path, links, read(os.path.join(path, "config.json")), read(os.path.join(path, MARKER)))
 
 
