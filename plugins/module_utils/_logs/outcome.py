@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import os
 import zlib
 from typing import Any
 
@@ -90,7 +91,9 @@ def masked(value: Any) -> Any:
 
 def pack(state: dict[str, Any]) -> str:
     """A wait's state as one word, to be handed to the next slice. It holds lines as they were, so it must not be shown."""
-    return base64.b64encode(zlib.compress(json.dumps(state).encode())).decode()
+    # The state is a secret, and Ansible blanks a secret out of the answer: so it must never come back as it went in.
+    fresh = {**state, "_": os.urandom(8).hex()}
+    return base64.b64encode(zlib.compress(json.dumps(fresh).encode())).decode()
 
 
 def unpack(word: str) -> dict[str, Any]:
