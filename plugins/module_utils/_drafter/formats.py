@@ -9,6 +9,7 @@ A fact is canonical in z-lab's terms: target_layer_ids are the target's layers t
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -174,6 +175,13 @@ def is_int(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
+def same(one: Any, other: Any) -> bool:
+    """Whether two values are written alike: true is not 1, and 3.0 is not 3."""
+    if one is MISSING or other is MISSING:
+        return one is other
+    return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
+
+
 def whole(value: Any) -> int | None:
     """The whole number that a string spells."""
     spelt = isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}", value)
@@ -181,17 +189,18 @@ def whole(value: Any) -> int | None:
 
 
 def understand(values: Mapping[str, Any], form: Format) -> tuple[dict[str, Any], dict[Path, Any]]:
-    """What somebody asserts, as facts in canonical terms, and by path what is no fact.
+    """What somebody asserts, as facts in canonical terms, and by path what is no fact. Raises ValueError.
 
     A key may be nested or dotted, and a fact may be named as any format names it: it goes where this format keeps it.
     """
     known: dict[str, Any] = {}
     plain: dict[Path, Any] = {}
     for path, value in _flat(values, ()):
-        owner, fact = next(
-            ((f, fact) for f in (form, *FORMATS) for fact, paths in f.places.items() if path in paths), (form, "")
-        )
+        owner, fact = _owner(path, form)
         if fact not in form.places:
+            whole_of = next((path[:i] for i in range(1, len(path)) if _owner(path[:i], form)[1]), None)
+            if whole_of:
+                raise ValueError(f"{key(path)} can't be asserted by itself; assert the whole of {key(whole_of)}")
             plain[path] = value
         elif fact in _WHOLE and whole(value) is not None:
             known[fact] = whole(value)
@@ -200,12 +209,18 @@ def understand(values: Mapping[str, Any], form: Format) -> tuple[dict[str, Any],
     return known, plain
 
 
+def _owner(path: Path, form: Format) -> tuple[Format, str]:
+    """The format that has a fact at a path, this one before the others, and the fact; an empty name if none has."""
+    known = ((f, fact) for f in (form, *FORMATS) for fact, paths in f.places.items() if path in paths)
+    return next(known, (form, ""))
+
+
 def _flat(values: Mapping[str, Any], before: Path) -> list[tuple[Path, Any]]:
     found: list[tuple[Path, Any]] = []
     for name, value in values.items():
         steps = (int(step) if re.fullmatch(r"[0-9]{1,4}", step) else step for step in str(name).split("."))
         path = (*before, *steps)
-        if isinstance(value, dict) and value and path != ("quantization_config",):
+        if isinstance(value, dict) and value and not _owner(path, ZLAB_LEGACY)[1]:
             found += _flat(value, path)
         else:
             found.append((path, value))

@@ -69,7 +69,11 @@ def judge(found: Case, claims: list[Claim]) -> Verdict:
         return dataclasses.replace(found, config=config, form=form, settled=settled)
 
     found = case(found.config)
-    edits = {path: value for path, (value, _source) in said.items() if formats.look(found.config, path) != value}
+    edits = {
+        path: value
+        for path, (value, _source) in said.items()
+        if not formats.same(formats.look(found.config, path), value)
+    }
     mended = case(_apply(found.config, edits))
     for _round in range(_ROUNDS):
         more = _more(mended, edits, said)
@@ -94,7 +98,11 @@ def _merge(case: Case, claims: list[Claim]) -> tuple[_Said, dict[str, Any]]:
         known.update(claim.facts)
         for fact, value in claim.facts.items():
             written = formats.encode(case.form, fact, value)
-            said.update({path: (written, claim.source) for path in case.places(fact)})
+            for path in case.places(fact):
+                there = formats.look(case.config, path)
+                # 1e7 for 10000000 is no reason to change a file.
+                equal = fact == "rope_theta" and there == written
+                said[path] = (there if equal else written, claim.source)
         said.update({path: (value, claim.source) for path, value in claim.plain.items()})
     return said, known
 
@@ -115,7 +123,7 @@ def _more(case: Case, edits: Mapping[Path, Any], said: _Said) -> dict[Path, Any]
     if touched and isinstance(types, list) and SLIDING in types and is_int(layers):
         together = {"use_sliding_window": True, "max_window_layers": layers}
         wanted.update({path: value for fact, value in together.items() for path in case.places(fact)})
-    return {p: v for p, v in wanted.items() if p not in said and formats.look(case.config, p) != v}
+    return {p: v for p, v in wanted.items() if p not in said and not formats.same(formats.look(case.config, p), v)}
 
 
 def _told(finding: Finding, source: str | None) -> Finding:

@@ -139,6 +139,12 @@ def test_values_go_where_this_format_keeps_them(tmp_path, judge):
     }
 
 
+def test_a_value_of_the_wrong_type_is_replaced_by_one_that_is_equal(tmp_path, judge):
+    path = drafter(tmp_path / "drafter", config(**{MASK: 3.0, "use_sliding_window": 1, "rope_theta": 10000}))
+    judged = judge(path, values={MASK: 3, "use_sliding_window": True, "rope_theta": 10000.0})
+    assert (edits(judged), judged.remaining) == ({MASK: 3, "use_sliding_window": True}, [])
+
+
 def test_what_is_no_fact_is_written_as_it_is_said(tmp_path, judge):
     assert edits(judge(drafter(tmp_path / "drafter", config()), values={"a": {"b.c": [1]}, "auto_map": None})) == {
         "a.b.c": [1],
@@ -146,11 +152,19 @@ def test_what_is_no_fact_is_written_as_it_is_said(tmp_path, judge):
     }
 
 
-@pytest.mark.parametrize("values", [{"architectures.0": "X", "architectures.1": "Y"}, {"block_size.x": 1}])
-def test_a_value_for_a_place_that_cannot_be_is_refused(values, tmp_path, call):
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"hidden_act.x": 1}, "hidden_act.x leads through a value that is no section of the config."),
+        ({"architectures.0": "X"}, "architectures.0 can't be asserted by itself; assert the whole of architectures."),
+        ({IDS: {"0": 1}}, None),
+    ],
+)
+def test_a_value_for_a_place_that_cannot_be_is_refused(values, message, tmp_path, call):
     path = drafter(tmp_path / "drafter", config())
     result = call("drafter_config", path=path, dest=tmp_path / "overlay", values=values)
-    assert "leads through a value that is no section of the config" in result["msg"]
+    assert result["failed"]
+    assert message in (None, result["msg"])
     assert not (tmp_path / "overlay").exists()
 
 
