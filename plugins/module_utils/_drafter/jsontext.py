@@ -129,5 +129,4 @@ def _members(text: str, at: int) -> Iterator[_Member]:
 
 def _skip(text: str, at: int) -> int:
     match = _SPACE.match(text, at)
-    assert match is not None
-    return match.end()
+    return match.end() if match else at

@@ -14,6 +14,8 @@ import re
 import struct
 from typing import Any
 
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import is_int
+
 INDEX = "model.safetensors.index.json"
 _LIMIT = 100_000_000  # the format's own limit for a header
 _PLAIN = frozenset({"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2"})  # one element for each stored number
@@ -195,7 +197,7 @@ def _read_header(path: str, name: str) -> tuple[dict[str, Tensor], str]:
 
 def _tensor(entry: Any, name: str) -> Tensor:
     shape, dtype, end = tuple(entry["shape"]), entry["dtype"], entry["data_offsets"][1]
-    if not isinstance(dtype, str) or not all(type(n) is int and n >= 0 for n in (*shape, end)):
+    if not isinstance(dtype, str) or not all(is_int(n) and n >= 0 for n in (*shape, end)):
         raise ValueError(entry)
     return Tensor(shape, dtype, name)
 

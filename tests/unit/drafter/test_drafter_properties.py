@@ -49,8 +49,7 @@ def mend(path, **params):
     """What drafter_config does with a drafter, short of the writing; None if there is nothing to judge."""
     try:
         judged = asking.judge({**DEFAULTS, "path": str(path), **params}, mended=True)
-    except asking.CannotJudgeError as e:
-        assert "\n" not in str(e)
+    except asking.CannotJudgeError:
         return None
     text = judged.drafter.text
     for place, value in judged.verdict.edits.items():
