@@ -18,6 +18,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._drafter import (
     jsontext,
     judgement,
     loading,
+    rules_layers,
     target,
     weights,
 )
@@ -74,10 +75,10 @@ class Judgement:
         return {
             "config": dict(self.case.config),
             "effective": self.effective,
-            "expected_aux_layers": self.verdict.expected_aux_layers,
+            "expected_aux_layers": rules_layers.aux_layers(self.case),
             "findings": [finding.public() for finding in self.findings],
             "format": self.case.form.name,
-            "num_speculative_tokens": self.verdict.num_speculative_tokens,
+            "num_speculative_tokens": rules_layers.speculative_tokens(self.case),
             "path": self.drafter.directory,
         }
 

@@ -20,7 +20,6 @@ from ansible_collections.llmops.vllm.plugins.module_utils._drafter.effective imp
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import is_int
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.jsontext import Path
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.rules import examine
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.rules_layers import speculative_tokens
 
 _ROUNDS = 5  # a mend may call for another, and no chain of them is longer
 _WINDOW = ("layer_types", "sliding_window", "use_sliding_window")
@@ -44,19 +43,6 @@ class Verdict:
     edits: Mapping[Path, Any]
     findings: list[Finding]
     remaining: list[Finding]
-
-    @property
-    def num_speculative_tokens(self) -> int | None:
-        return speculative_tokens(self.mended)
-
-    @property
-    def expected_aux_layers(self) -> list[int]:
-        """The layers that the engine will log as the auxiliary ones."""
-        ids = self.mended.get("target_layer_ids")
-        if not isinstance(ids, list) or not all(map(is_int, ids)):
-            return []
-        shifted = self.mended.form.shift or not self.mended.engine.takes_ids_as_they_are
-        return [i + 1 for i in ids] if shifted else ids
 
 
 def judge(found: Case, claims: list[Claim]) -> Verdict:

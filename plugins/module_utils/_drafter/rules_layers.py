@@ -61,6 +61,15 @@ def speculative_tokens(case: Case) -> int | None:
     return block if case.get("sample_from_anchor") is True else block - 1
 
 
+def aux_layers(case: Case) -> list[int]:
+    """The layers that the engine will log as the auxiliary ones."""
+    ids = case.get("target_layer_ids")
+    if not isinstance(ids, list) or not all(map(is_int, ids)):
+        return []
+    shifted = case.form.shift or not case.engine.takes_ids_as_they_are
+    return [i + 1 for i in ids] if shifted else ids
+
+
 def block_size(case: Case) -> Iterator[Finding]:
     stated = {formats.key(path): formats.look(case.config, path) for path in case.places("block_size")}
     block, spelt = case.get("block_size"), formats.whole(case.get("block_size"))

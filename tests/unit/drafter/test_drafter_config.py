@@ -429,7 +429,7 @@ def test_what_is_served_with_a_doubt_is_warned_of(tmp_path, judge):
     assert [str(finding) for finding in judged.lasting_warnings] == [
         "block_size: found nothing — without it nobody knows how many tokens to speculate; assert it in values (the config itself)"
     ]
-    assert judged.verdict.num_speculative_tokens is None
+    assert judged.public()["num_speculative_tokens"] is None
 
 
 def test_it_can_be_removed_like_any_directory(wrong, tmp_path, call):

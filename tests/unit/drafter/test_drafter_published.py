@@ -60,5 +60,5 @@ def test_the_story(tmp_path, judge):
         "max_window_layers": 5,
     }
     assert judged.remaining == []
-    assert judged.verdict.num_speculative_tokens == 15
-    assert judged.verdict.expected_aux_layers == [2, 17, 32, 47, 62]
+    assert judged.public()["num_speculative_tokens"] == 15
+    assert judged.public()["expected_aux_layers"] == [2, 17, 32, 47, 62]
