@@ -286,7 +286,7 @@ def wait(params: dict[str, Any], profile: Profile) -> tuple[dict[str, Any], list
     else:
         source = Journal(params["unit"], mark, params["since"])
     waker = Waker(params["path"] or "")
-    probe = Probe(params["probe"]["url"], params["probe"]["api_key"] or "") if params["probe"] else None
+    probe = Probe(options.url(params["probe"]["url"]), params["probe"]["api_key"] or "") if params["probe"] else None
     waiting = Wait(
         source,
         Judge(profile, params["context"]),

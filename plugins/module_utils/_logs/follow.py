@@ -129,7 +129,8 @@ class Follower:
         return bool(self.tail) and os.pread(self._fd, len(self.tail), self.offset - len(self.tail)) != self.tail
 
     def _top(self, note: str) -> None:
-        self.notes.append(note)
+        if note not in self.notes:
+            self.notes.append(note)
         self.generation += 1
         self.offset, self.tail = 0, b""
 

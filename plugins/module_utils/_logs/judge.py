@@ -9,10 +9,12 @@ What a judge knows is plain data, so that a wait may be cut anywhere and go on i
 from __future__ import annotations
 
 import dataclasses
+import re
+from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._logs import causes, patterns, tracebacks
+from ansible_collections.llmops.vllm.plugins.module_utils._logs import causes, patterns, stages, tracebacks
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.causes import Trouble
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.lines import Line, parse
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.patterns import Pattern
@@ -20,6 +22,18 @@ from ansible_collections.llmops.vllm.plugins.module_utils._logs.stages import Pr
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.tracebacks import Block, Tracebacks
 
 CALM = ("DEBUG", "INFO", "WARNING")
+TELLING = re.compile(
+    "|".join(
+        f"(?:{regex.pattern})"
+        for regex in (
+            *(p.regex for p in (*patterns.READY, *patterns.STOPPING, *patterns.UNDERSTATED, *patterns.BENIGN)),
+            patterns.LAUNCH.regex,
+            re.compile(re.escape(tracebacks.BEGIN)),
+            *stages.TELLING,
+        )
+    )
+)
+"""What a line at a calm level must begin with to tell anything; most don't."""
 MOST = 40
 """So many troubles are kept: who failed more often than that has failed."""
 
@@ -58,14 +72,13 @@ class Judge:
         self.tracebacks = Tracebacks(context)
         self.moved = False
         """Whether a line came that says something new; who reads it sets it back."""
-        self.recent: list[str] = []
-        self._record: dict[
-            str, tuple[str, bool]
-        ] = {}  # by process: the head of its last alarm, and whether it was fatal
-        self._signature = ""  # whose traceback comes next without one: "Process EngineCore:"
+        self.recent: deque[str] = deque(maxlen=max(context, 2))
+        self._record: dict[str, tuple[str, bool | None]] = {}
+        """By process, its last record above INFO: its head, and whether it was fatal; None if it means nothing."""
         self._said = ""
         known = patterns if profile.vllm else None
         self._ready = [*profile.ready, *(known.READY if known else ())]
+        self._quick = profile.vllm and not (profile.ready or profile.failed or profile.ignore or profile.stages)
         self._ignore = [*profile.ignore, *(known.BENIGN if known else ())]
 
     # --- state ---------------------------------------------------------------------------------------------------
@@ -79,9 +92,8 @@ class Judge:
             "notes": self.notes,
             "troubles": [dataclasses.asdict(t) for t in self.troubles],
             "open": {p: dataclasses.asdict(b) for p, b in self.tracebacks.open.items()},
-            "recent": self.recent,
+            "recent": list(self.recent),
             "record": self._record,
-            "signature": self._signature,
             "said": self._said,
         }
 
@@ -93,13 +105,24 @@ class Judge:
         self.progress.load(known["progress"])
         self.notes = known["notes"]
         self.troubles = [Trouble(**t) for t in known["troubles"]]
-        self.tracebacks.open = {p: Block(**b) for p, b in known["open"].items()}
-        self.recent = known["recent"]
+        self.tracebacks.open = {
+            p: Block(**{**b, "earlier": [(text, at) for text, at in b["earlier"]]}) for p, b in known["open"].items()
+        }
+        self.recent.extend(known["recent"])
         self._record = {p: (head, fatal) for p, (head, fatal) in known["record"].items()}
-        self._signature, self._said = known["signature"], known["said"]
+        self._said = known["said"]
 
     def _decisions(self) -> dict[str, Match | None]:
         return {"ready": self.ready, "failed": self.failed, "stopping": self.stopping}
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing can change what it has to say, unless another launch begins."""
+        if self.stopping or not self.failed:
+            return self.stopping is not None
+        best = "stated" if self.profile.failed else "fatal"
+        roots = [t.start for t in self.troubles if t.rank in ("stated", best)]
+        return bool(roots) and all(b.start > min(roots) for b in self.tracebacks.open.values())
 
     @property
     def decided(self) -> bool:
@@ -110,18 +133,26 @@ class Judge:
     def see(self, line: Line, now: float) -> None:
         """One more line; now: seconds since the wait began."""
         self.lines = line.number
-        if self.context:
-            self.recent.append(line.raw[:400])
-            del self.recent[: -self.context]
+        self.recent.append(line.raw[:400])
+        if line.stamp:
+            self.progress.stamp = line.stamp
         if self.profile.vllm and self.tracebacks.take(line):
             self._uncaught(line)
         elif line.text:
-            self._fresh(line, now)
-        self._collect()
+            if line.text != self._said:
+                self._said = line.text
+                self.moved = self.moved or not _any(patterns.IDLE, line)
+            if not self._quick or line.level not in CALM or TELLING.match(line.text):
+                self._fresh(line, now)
+        if self.tracebacks.done:
+            self._collect()
+
+    def last_lines(self) -> list[str]:
+        return list(self.recent)[-self.context :] if self.context else []
 
     def last_words(self) -> None:
         """What a shell says of a program that it saw crash matters only as the last words of a log."""
-        for raw in self.recent[-3:]:
+        for raw in list(self.recent)[-3:]:
             line = parse(self.lines, raw.encode())
             cause = causes.explain(line.text)
             if self.profile.vllm and cause and cause.kind in ("killed", "crashed") and _any(patterns.FATAL, line):
@@ -132,16 +163,11 @@ class Judge:
         """Lines that can't matter went by; the last of them are context for what follows."""
         self.lines += count
         self.moved = True
-        if self.context:
-            self.recent.extend(text[:400] for text in last)
-            del self.recent[: -self.context]
+        self.recent.extend(text[:400] for text in last)
 
     def _fresh(self, line: Line, now: float) -> None:
-        if line.text != self._said and not any(p.regex.search(line.text) for p in patterns.IDLE):
-            self.moved = True
-        self._said = line.text[:400]
         if _any(self._ignore, line):
-            self._record[line.process] = (line.head, False)
+            self._record[line.process] = (line.head, None)
             return
         stated = _any(self.profile.failed, line)
         if stated:
@@ -164,7 +190,7 @@ class Judge:
             if line.level not in CALM and not self.stopping:
                 self._alarm(line)
             elif tracebacks.BEGIN in line.text:
-                self.tracebacks.begin(line, "", False)
+                self.tracebacks.begin(line, ignored=True)
 
     def _calm(self, line: Line) -> None:
         if not self.stopping and _any(patterns.UNDERSTATED, line):
@@ -175,16 +201,12 @@ class Judge:
             self.troubles, self._record = [], {}
             self.tracebacks.clear()
             self.progress.restart()
-            self.notes.append("Another launch begins in this log; what was written before it was set aside.")
+            self.notes = ["Another launch begins in this log; what was written before it was set aside."]
         elif not self.failed and not self.stopping and _any(patterns.STOPPING, line):
             self.stopping = _match(line)
 
     def _alarm(self, line: Line) -> None:
         text = line.text
-        if not line.process and patterns.PROCESS.regex.match(text):
-            self._signature = text[len("Process ") : -1]
-            self._record[""] = (line.head, True)
-            return
         fatal = _any(patterns.FATAL, line)
         cause = causes.explain(text) if fatal or line.level else None
         begins = tracebacks.BEGIN in text
@@ -196,11 +218,20 @@ class Judge:
         elif line.level and not begins:
             self._trouble(line, text, "error", cause)
         if begins:
-            head, was = self._record.get(line.process, ("", False))
-            announced = announced or (was and head == line.head)
-            self.tracebacks.begin(line, "" if line.process else self._signature, announced)
-            self._signature = ""
+            signature, of_fatal, of_nothing = self._introduction(line)
+            self.tracebacks.begin(line, signature=signature, announced=announced or of_fatal, ignored=of_nothing)
         self._record[line.process] = (line.head, announced)
+
+    def _introduction(self, line: Line) -> tuple[str, bool, bool]:
+        """Of a traceback that begins: whose it is, if it is not signed, and whether it goes on with what is fatal, or nothing."""
+        if line.level:
+            head, fatal = self._record.get(line.process, ("", False))
+            return "", head == line.head and fatal is True, head == line.head and fatal is None
+        before = parse(0, self.recent[-2].encode()) if len(self.recent) > 1 else line
+        if before.process != line.process:
+            return "", False, False
+        named = patterns.PROCESS.regex.match(before.text)
+        return named[1] if named else "", bool(named or _any(patterns.FATAL, before)), bool(_any(self._ignore, before))
 
     def _uncaught(self, line: Line) -> None:
         """An exception that nobody caught ends its process, whoever announces it."""
@@ -225,7 +256,7 @@ class Judge:
 
     def _trouble(self, line: Line, text: str, rank: str, cause: Pattern | None) -> None:
         kind, hint = (cause.kind, cause.hint) if cause else ("error", "")
-        self._add(Trouble(line.number, line.number, line.process, text, rank, kind, hint, list(self.recent)))
+        self._add(Trouble(line.number, line.number, line.process, text, rank, kind, hint, self.last_lines()))
 
     def _collect(self) -> None:
         while self.tracebacks.done:
@@ -248,7 +279,7 @@ def _any(those: Iterable[Pattern], line: Line) -> Pattern | None:
 
 
 def _counts(block: Block) -> bool:
-    return block.level not in CALM
+    return not block.ignored and block.level not in CALM
 
 
 def _match(line: Line) -> Match:

@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import re
+from typing import NamedTuple
 
 LONGEST = 64 * 1024
 """A longer line is judged in pieces of so many bytes."""
@@ -26,8 +26,7 @@ _LEVEL = re.compile(
 _NEW_YEAR = datetime.datetime(2000, 1, 1)
 
 
-@dataclasses.dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """process: "Worker_TP0 pid=114", or "" where nobody signed.
 
     head: process, level, time and place; lines with the same head belong to one record.

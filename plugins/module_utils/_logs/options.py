@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import urllib.parse
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Profile
@@ -62,3 +63,15 @@ def mark(value: dict[str, Any] | None) -> dict[str, Any] | None:
     except (KeyError, TypeError, ValueError) as e:
         raise OptionError(f"mark: {value!r} is not a mark: device, inode and offset have to be numbers.") from e
     return {"path": value.get("path"), **numbers}
+
+
+def url(text: str) -> str:
+    """An address to ask. Raises OptionError."""
+    try:
+        parts = urllib.parse.urlsplit(text)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise OptionError(f"probe: {text!r} is not an address like http://127.0.0.1:8000/v1/models.")
+    return text

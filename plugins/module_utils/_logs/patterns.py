@@ -41,6 +41,9 @@ CRASHED = (
     " match this host; `coredumpctl info` may tell more."
 )
 
+ANEW = (b"non-default args: ",)
+"""After a failure or a stop, only another launch matters: every line that begins one holds this."""
+
 ANCHORS = (
     b"ERROR",
     b"Traceback (most recent call last):",
@@ -49,7 +52,7 @@ ANCHORS = (
     b"terminate called after throwing an instance of",
     b"Shutting down",
     b"[shutdown] API server: shutdown triggered",
-    b"non-default args: ",
+    *ANEW,
     b"Application startup complete.",
 )
 """Once a start's first megabytes are past, every line that matters holds one of these."""
@@ -65,17 +68,11 @@ STOPPING = (
         r"^\[shutdown\] API server: shutdown triggered",
         "[shutdown] API server: shutdown triggered",
     ),
-    _p(
-        "shutting_down",
-        "stopping",
-        r"^(?:Shutting down\.?$|Received KeyboardInterrupt, shutting down)",
-        "Shutting down",
-        "Received KeyboardInterrupt, shutting down API servers...",
-    ),
+    _p("shutting_down", "stopping", r"^Shutting down\.?$", "Shutting down"),
     _p("interrupt", "stopping", r"^KeyboardInterrupt(?:: \w+)?$", "KeyboardInterrupt", "KeyboardInterrupt: terminated"),
 )
 
-PROCESS = _p("process", "signature", r"^Process \S+:$", "Process EngineCore_DP0:")
+PROCESS = _p("process", "signature", r"^Process (\S+):$", "Process EngineCore_DP0:")
 """Whose traceback comes next, written without the process before each line."""
 
 FATAL = (
@@ -449,7 +446,7 @@ BENIGN = (
     _p(
         "at_exit",
         "benign",
-        r"^(?:Exception ignored |--- Logging error ---|nanobind: |resource_tracker: )",
+        r"^(?:Exception ignored |--- Logging error ---)",
         "Exception ignored in: <function WeakKeyDictionary at 0x7f>",
     ),
 )
@@ -458,8 +455,8 @@ IDLE = (
     _p(
         "still_waiting",
         "idle",
-        r"No available shared memory broadcast block found in \d+|^Waiting for \d+ (?:local|remote)"
-        r"|Avg prompt throughput: 0\.0 tokens/s, Avg generation throughput: 0\.0 tokens/s, Running: 0",
+        r"^No available shared memory broadcast block found in \d+|^Waiting for \d+ (?:local|remote)"
+        r"|^Engine \d+: Avg prompt throughput: 0\.0 tokens/s, Avg generation throughput: 0\.0 tokens/s, Running: 0",
         "No available shared memory broadcast block found in 60 seconds. This typically happens when some processes are hanging",
         "Waiting for 1 local, 0 remote core engine proc(s) to start.",
         hint="The processes wait for each other: a long compilation, or a GPU that hangs.",

@@ -15,8 +15,10 @@ from ansible_collections.llmops.vllm.plugins.module_utils._logs import patterns
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.lines import LONGEST, parse
 
-ATTENTIVE = 4 * 1024 * 1024
+ATTENTIVE = 2 * 1024 * 1024
 """So many bytes of a start are read line by line: the stages and facts are in there, or nowhere."""
+LAST = 16 * 1024
+"""Of what is skipped, the last lines are kept as context, as far as they lie in so many bytes."""
 NOWHERE = 1 << 62
 
 
@@ -65,17 +67,16 @@ class Scanner:
         found = dict.fromkeys(self.anchors, -1)
         while at < end:
             if at >= until and not self._attentive(at):
-                for anchor, where in found.items():
-                    if where < at:
+                nearest = NOWHERE
+                for anchor in self.anchors if not self.judge.closed else patterns.ANEW:
+                    if found[anchor] < at:
                         where = data.find(anchor, at, end)
                         found[anchor] = where if where >= 0 else NOWHERE
-                nearest = min(found.values())
+                    nearest = min(nearest, found[anchor])
                 if nearest == NOWHERE:
                     self._skip(data, at, end)
                     break
                 start = data.rfind(b"\n", at, nearest) + 1 or at
-                if start > at:  # the line before it may say whose it is
-                    start = data.rfind(b"\n", at, start - 1) + 1 or at
                 self._skip(data, at, start)
                 at, until = start, nearest + 1
             line_end = data.index(b"\n", at)
@@ -84,26 +85,28 @@ class Scanner:
         self.seen += end
 
     def _attentive(self, at: int) -> bool:
-        if not self.anchors or self.judge.tracebacks.open:
+        if not self.anchors:
             return True
-        return not self.judge.ready and self.seen + at < self.attentive
+        if self.judge.closed:
+            return False
+        return bool(self.judge.tracebacks.open) or (not self.judge.ready and self.seen + at < self.attentive)
 
     def _skip(self, data: bytes, at: int, end: int) -> None:
         if end > at:
-            last = data[max(at, end - 4096) : end - 1].split(b"\n")[-self.judge.context :] if self.judge.context else []
+            last = data[max(at, end - LAST) : end - 1].split(b"\n")[-(self.judge.recent.maxlen or 0) :]
             self.judge.skip(data.count(b"\n", at, end), [raw.decode("utf-8", "replace") for raw in last])
 
     def _line(self, raw: bytes, now: float, ended: bool = True) -> None:
         """One line, or a piece of one that has not ended. A progress bar rewrites itself: its states are lines in one."""
         number = self.judge.lines + 1
-        for at in range(0, len(raw) or 1, LONGEST):
-            piece = raw[at : at + LONGEST] if len(raw) > LONGEST else raw
-            if b"\r" in piece:
-                for part in piece.split(b"\r"):
-                    if part:
-                        self.judge.see(parse(number, part), now)
-            else:
-                self.judge.see(parse(number, piece), now)
+        if len(raw) <= LONGEST and b"\r" not in raw:
+            self.judge.see(parse(number, raw), now)
+            self.judge.lines = number if ended else number - 1
+            return
+        for at in range(0, len(raw), LONGEST):
+            for part in raw[at : at + LONGEST].split(b"\r"):
+                if part:
+                    self.judge.see(parse(number, part), now)
         self.judge.lines = number if ended else number - 1
 
 

@@ -169,7 +169,7 @@ FACTS = (
     ),
 )
 
-_TELLING = re.compile("|".join(f"(?:{p.regex.pattern})" for p in (*STAGES, *FACTS)) + f"|{PERCENT.pattern}")
+TELLING = [*(s.regex for s in STAGES), *(f.regex for f in FACTS), PERCENT]
 
 
 class Progress:
@@ -181,22 +181,19 @@ class Progress:
         self.percent: int | None = None
         self.facts: dict[str, Any] = {}
         self._known = [*stages, *(STAGES if vllm else ())]
-        self._own = bool(stages)
-        self._stamp = ""
+        self.stamp = ""
+        """Of the last line that had one."""
 
     def dump(self) -> list[Any]:
-        return [self.stages, self.percent, self.facts, self._stamp]
+        return [self.stages, self.percent, self.facts, self.stamp]
 
     def load(self, known: list[Any]) -> None:
-        self.stages, self.percent, self.facts, self._stamp = known
+        self.stages, self.percent, self.facts, self.stamp = known
 
     def restart(self) -> None:
         self.load([[], None, {}, ""])
 
     def see(self, line: Line, now: float) -> None:
-        self._stamp = line.stamp or self._stamp
-        if not self._own and not (self.vllm and _TELLING.match(line.text)):
-            return
         for stage in self._known:
             match = stage.regex.search(line.text)
             if match:
@@ -216,7 +213,7 @@ class Progress:
         """A stage begins, if it has not begun before: workers announce the same one each."""
         if not any(s["name"] == name for s in self.stages):
             self.percent = None
-            self.stages.append({"name": name, "stamp": self._stamp, "now": now})
+            self.stages.append({"name": name, "stamp": self.stamp, "now": now})
 
     @property
     def stage(self) -> str:

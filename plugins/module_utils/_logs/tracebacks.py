@@ -16,7 +16,9 @@ CHAINS = (
     "The above exception was the direct cause of the following exception:",
 )
 FORGOTTEN = 200
-"""A process that wrote nothing for so many lines has finished its traceback."""
+"""A process that wrote nothing for so many lines will not go on with its traceback."""
+FINISHED = 20
+"""Nor with the message that ends it, after so many."""
 
 _MODULE = re.compile(r'\s+File "[^<"][^"]*", line \d+, in <module>')
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(?:: |:?$)")
@@ -35,6 +37,7 @@ class Block:
     text: the exception's message, line by line, once it has come; at: the number of its first line.
     earlier: the exceptions of the chain before it, as (text, number).
     announced: the record says itself that this is fatal; main: the exception leaves the main module, so its process ends.
+    ignored: the record is one that means nothing.
     """
 
     start: int
@@ -42,6 +45,7 @@ class Block:
     head: str
     level: str
     announced: bool
+    ignored: bool
     last: int
     main: bool = False
     first: bool = True
@@ -54,7 +58,7 @@ class Block:
 
     @property
     def uncaught(self) -> bool:
-        return bool(self.text) and not self.level and (self.main or self.announced)
+        return bool(self.text) and not self.level and not self.ignored and (self.main or self.announced)
 
 
 class Tracebacks:
@@ -65,19 +69,22 @@ class Tracebacks:
         self.open: dict[str, Block] = {}
         self.done: list[Block] = []
 
-    def begin(self, line: Line, signature: str, announced: bool) -> None:
+    def begin(self, line: Line, *, signature: str = "", announced: bool = False, ignored: bool = False) -> None:
         self._close(line.process)
         self.open[line.process] = Block(
-            line.number, signature or line.process, line.head, line.level, announced, line.number
+            line.number, line.process or signature, line.head, line.level, announced, ignored, line.number
         )
 
     def take(self, line: Line) -> bool:
         """Whether the line belongs to the traceback that its process is writing; if so it is kept."""
-        for process in [p for p, b in self.open.items() if line.number - b.last > FORGOTTEN]:
-            self._close(process)
-        block = self.open.get(line.process)
-        if block is None:
+        if not self.open:
             return False
+        for process, block in list(self.open.items()):
+            if line.number - block.last > (FINISHED if block.text else FORGOTTEN):
+                self._close(process)
+        if line.process not in self.open:
+            return False
+        block = self.open[line.process]
         if line.head != block.head:
             if block.level:
                 self._close(line.process)

@@ -159,7 +159,7 @@ class Wait:
         rest = len(self.scanner.rest)
         limit = min(self.limits.timeout or NOW, self.limits.slice or NOW)
         self._drained = False
-        while self.elapsed < limit:
+        while not self._drained:
             generation = self.source.generation
             data = self.source.read()
             if self.source.generation != generation:
@@ -168,12 +168,13 @@ class Wait:
             elif not self.appeared and self.source.found:
                 self.base = self.source.mark(unread=len(data)).get("offset")
             self.appeared = self.appeared or self.source.found
-            if not data:
-                self._drained = True
-                break
-            self._touched = self.elapsed
-            self.bytes += len(data)
-            self.scanner.feed(data, self._touched)
+            if data:
+                self._touched = self.elapsed
+                self.bytes += len(data)
+                self.scanner.feed(data, self._touched)
+                if self._touched >= limit:
+                    break
+            self._drained = not data
         if self.judge.moved or len(self.scanner.rest) != rest:
             self._moved, self.judge.moved = self._touched, False
 

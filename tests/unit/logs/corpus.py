@@ -38,13 +38,10 @@ def judge(pieces: list[bytes], profile: Profile | None = None, *, attentive: int
     scanner = Scanner(one, scan.anchors_of(one), attentive)
     for piece in pieces:
         scanner.feed(piece, 0.0)
-    last = scanner.glance(0.0) or one
+    return said(scanner.glance(0.0) or one)
+
+
+def said(one: Judge) -> Said:
     return Said(
-        last.ready,
-        last.failed,
-        last.stopping,
-        last.cause(),
-        last.progress.durations(0),
-        last.progress.facts,
-        last.lines,
+        one.ready, one.failed, one.stopping, one.cause(), one.progress.durations(0), one.progress.facts, one.lines
     )

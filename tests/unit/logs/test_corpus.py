@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 
 import pytest
-from ansible_collections.llmops.vllm.tests.unit.logs.corpus import CORPUS, LABELS, Said, judge, log
+
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge, Profile
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import Scanner
+from ansible_collections.llmops.vllm.tests.unit.logs.corpus import CORPUS, LABELS, Said, judge, log, said
 
 NAMES = sorted(LABELS)
 
@@ -66,3 +70,19 @@ def test_an_unfinished_line_counts_once_it_is_whole():
     before = data[: data.index(b"Application startup complete.")]
     assert judge([before, b"Application startup comp"]).ready is None
     assert judge([before, b"Application startup comp", b"lete."]).ready.text == "Application startup complete."
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_handed_on_from_judge_to_judge(name):
+    """A judge's knowledge is plain data, in the middle of a traceback as anywhere."""
+    lines = [line + b"\n" for line in log(name).split(b"\n")]
+    one, seen = Judge(Profile()), 0
+    for line in lines:
+        scanner = Scanner(one, seen=seen)
+        scanner.feed(line, 0.0)
+        seen += len(line)
+        known = json.dumps(one.dump())
+        one = Judge(Profile())
+        one.load(json.loads(known))
+        assert json.dumps(one.dump()) == known
+    check(name, said(one))
