@@ -158,7 +158,7 @@ def main() -> None:
     print(
         f'"""Measured with transformers {transformers.__version__} and vLLM {vllm.__version__}, by measure_effective.py."""'
     )
-    print(f"# ruff: noqa: E501\n# fmt: off\nS, F = {S!r}, {F!r}\nMEASURED = [")
+    print(f"\n# ruff: noqa: E501\n# fmt: off\nS, F = {S!r}, {F!r}\nMEASURED = [")
     for kind, rows in (("qwen3", QWEN3), ("speculators", SPECULATORS)):
         for changes in rows:
             row = f"    ({kind!r}, {changes!r},\n     {measure(kind, changes)!r}),"
