@@ -84,13 +84,14 @@ def _doubt(measurement: Measurement, wanted: Wanted) -> Verdict | None:
     whole, evidence = measurement.whole, _evidence(measurement)
     drafting, counted = whole.counted.drafting, whole.counted.generated
 
-    def insufficient(says: str, remedy: str) -> Verdict:
-        return Verdict("insufficient", f"The probe can't judge: {says}", evidence, Pattern("", remedy))
+    def insufficient(says: str, remedy: str, details: str = evidence) -> Verdict:
+        return Verdict("insufficient", f"The probe can't judge: {says}", details, Pattern("", remedy))
 
     if not whole.counted.heard:
         return insufficient(
-            f"the engine shows no figures ({measurement.source})",
+            "the engine shows no figures",
             "Start it without --disable-log-stats, ask it directly and not through a gateway, or name its log",
+            f"they were looked for in {measurement.source}; {evidence}",
         )
     if drafting is None or not drafting.drafted:
         moved = "name no drafts" if drafting is None else "count no draft"
@@ -164,7 +165,8 @@ def _drops(measurement: Measurement, wanted: Wanted) -> list[str]:
 
 
 CHECK = (
-    "Check the drafter's config.json against its weights and its published values with drafter_info, and start again"
+    "Check the drafter's config.json against its weights and its published values with drafter_info. If it is right, check "
+    "that the prompts are such as the drafter was trained for"
 )
 
 
@@ -172,7 +174,7 @@ def read(measurement: Measurement) -> Pattern:
     """What the pattern of the figures points to; it claims no more than they tell."""
     phases = measurement.phases
     short, long, repeated = (phases.get(name) for name in ("short", "long", "repeated"))
-    if short and repeated and _collapsed(repeated, short) and repeated.counted.cache_hits:
+    if short and repeated and _collapsed(repeated, short) and repeated.counted.cache_hits != 0:
         return Pattern(
             "Prompts that share their beginning with earlier ones are drafted badly, others well: the drafter lacks what "
             "prefix caching skips",
@@ -269,9 +271,16 @@ def _suspicion(version: str | None) -> str:
 
 
 def _evidence(measurement: Measurement) -> str:
-    if len(measurement.phases) == 1:
-        return _line(measurement.whole)
-    return "\n  ".join(f"in phase {name} {_line(phase)}" for name, phase in measurement.phases.items())
+    phases = measurement.phases
+    said = _line(measurement.whole)
+    if len(phases) > 1:
+        said = "\n  ".join(f"in phase {name} {_line(phase)}" for name, phase in phases.items())
+    if "repeated" in phases and phases["repeated"].counted.cache_hits == 0:
+        said += (
+            "; phase repeated got nothing from the prefix cache and so tells nothing of it (is it off, are the prompts shorter "
+            "than its blocks, or does disable_eagle_block_drop need to be set?)"
+        )
+    return said
 
 
 def _line(phase: Phase) -> str:
@@ -282,9 +291,8 @@ def _line(phase: Phase) -> str:
         said.append(of + (f" in {f['drafts']} drafts" if f["drafts"] else ""))
     if f["per_position"]:
         said.append(f"by position {' '.join(f'{p:.3f}' for p in f['per_position'])}")
-    said.append(
-        f"{f['requests']} requests, {f['prompt_tokens']} prompt tokens ({f['cache_hits']} from the prefix cache)"
-    )
+    cached = "" if f["cache_hits"] is None else f" ({f['cache_hits']} from the prefix cache)"
+    said.append(f"{f['requests']} requests, {f['prompt_tokens']} prompt tokens{cached}")
     said.append(f"{f['tokens']} tokens received, {f['tokens_per_second'] or 0:.1f} a second")
     if phase.foreign > 0.1:
         said.append(f"mixed: {phase.foreign:.0%} of the counted tokens belong to other traffic")

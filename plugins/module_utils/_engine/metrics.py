@@ -53,25 +53,29 @@ class Drafting:
 class Counters:
     """What the engine counted, all its data-parallel parts together.
 
-    drafting: None if it doesn't speculate. generated: None if it doesn't say. heard: whether it shows figures at all.
+    drafting: None if it doesn't speculate. generated, cache_hits: None if it doesn't say. heard: whether it shows figures.
     """
 
     drafting: Drafting | None = None
     generated: float | None = None
-    cache_hits: float = 0
+    cache_hits: float | None = None
     heard: bool = False
     asleep: bool = False
     started: float | None = None
 
     def __add__(self, other: Counters) -> Counters:
         drafting = [c.drafting for c in (self, other) if c.drafting]
-        generated = [c.generated for c in (self, other) if c.generated is not None]
         return Counters(
             sum(drafting, Drafting()) if drafting else None,
-            sum(generated) if generated else None,
-            self.cache_hits + other.cache_hits,
+            _sum(self.generated, other.generated),
+            _sum(self.cache_hits, other.cache_hits),
             self.heard or other.heard,
         )
+
+
+def _sum(*values: float | None) -> float | None:
+    known = [v for v in values if v is not None]
+    return sum(known) if known else None
 
 
 class CountersResetError(Exception):
@@ -114,7 +118,7 @@ def read(text: str) -> Counters:
     return Counters(
         drafting,
         generated,
-        sums.get("vllm:prefix_cache_hits_total", 0),
+        sums.get("vllm:prefix_cache_hits_total"),
         generated is not None,
         asleep,
         sums.get("process_start_time_seconds"),
@@ -127,10 +131,11 @@ def delta(before: Counters, after: Counters) -> Counters:
         raise CountersResetError("/metrics names another start time than before")
     drafting = after.drafting - (before.drafting or Drafting()) if after.drafting else None
     generated = None if after.generated is None else after.generated - (before.generated or 0)
+    hits = None if after.cache_hits is None else after.cache_hits - (before.cache_hits or 0)
     moved = [generated or 0, *([drafting.drafts, drafting.drafted, drafting.accepted] if drafting else [])]
     if min(moved) < 0 or (before.drafting and not after.drafting) or (before.heard and not after.heard):
         raise CountersResetError("The counters in /metrics went back")
-    return Counters(drafting, generated, after.cache_hits - before.cache_hits, after.heard)
+    return Counters(drafting, generated, hits, after.heard)
 
 
 _FIELDS = {

@@ -89,7 +89,7 @@ class Phase:
             "time_to_first_token": _round(statistics.median(first) if first else None),
             "requests": len(self.answers),
             "prompt_tokens": self.prompt_tokens,
-            "cache_hits": round(self.counted.cache_hits),
+            "cache_hits": None if self.counted.cache_hits is None else round(self.counted.cache_hits),
         }
 
 
@@ -235,10 +235,8 @@ def _source(server: Server, plan: Plan, deadline: float) -> _Source:
         return _Metrics(server)
     if plan.log:
         return _Log(plan.log)
-    shown = (
-        "shows no counter of vLLM" if status == 200 else f"answered {status}" if status else f"gave nothing ({text})"
-    )
-    return _Nothing(f"/metrics {shown}, and no log was named")
+    shown = "shows no counter of vLLM" if status == 200 else f"answered {status}" if status else f"gave nothing: {text}"
+    return _Nothing(f"/metrics (it {shown}; no log was named)")
 
 
 def _phase(

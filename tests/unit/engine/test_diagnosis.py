@@ -3,6 +3,8 @@ eight prompts, one value of the drafter's config changed. The others are the fig
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import diagnosis, metrics, probe
@@ -108,7 +110,11 @@ def test_prefix_cache():
 
 def test_prefix_cache_is_not_blamed_without_a_hit():
     short, repeated = phase(500, (400, 300, 100, 50, 20, 5, 1)), phase(980, (30, 4, 0, 0, 0, 0, 0))
-    assert "prefix" not in diagnosis.read(measured(short, repeated=repeated)).cause
+    verdict = diagnosis.judge(measured(short, repeated=repeated), Wanted(acceptance_length=2.0))
+    assert "prefix" not in verdict.pattern.cause
+    assert "phase repeated got nothing from the prefix cache" in verdict.evidence
+    unknown = dataclasses.replace(repeated, counted=dataclasses.replace(repeated.counted, cache_hits=None))
+    assert "prefix caching" in diagnosis.read(measured(short, repeated=unknown)).cause
 
 
 def test_window():
@@ -188,9 +194,11 @@ def test_no_speculation(drafts, words):
 
 def test_an_engine_that_shows_nothing():
     silent = probe.Phase([Answer(31, 125, 0.05, False)], 1.0, metrics.Counters())
-    verdict = diagnosis.judge(measured(silent, source="/metrics answered 404, and no log was named"), LIMITS)
+    verdict = diagnosis.judge(measured(silent, source="/metrics (it answered 404; no log was named)"), LIMITS)
     assert verdict.verdict == "insufficient"
-    assert "shows no figures (/metrics answered 404" in verdict.says
+    assert verdict.evidence.startswith(
+        "they were looked for in /metrics (it answered 404; no log was named); 1 requests"
+    )
     assert "--disable-log-stats" in verdict.diagnosis
 
 

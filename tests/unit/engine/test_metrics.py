@@ -63,7 +63,7 @@ def test_delta():
 
 
 def test_delta_where_counters_appear_with_the_first_request():
-    after = metrics.Counters(metrics.Drafting(3, 21, 2, (2,)), 9, heard=True)
+    after = metrics.Counters(metrics.Drafting(3, 21, 2, (2,)), 9, 0, heard=True)
     assert metrics.delta(metrics.Counters(), after) == after
 
 
