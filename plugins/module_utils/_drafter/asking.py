@@ -22,7 +22,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._drafter import (
     target,
     weights,
 )
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import ERROR, WARNING, Case, Finding
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import ERROR, NOTE, WARNING, Case, Finding
 
 ARGUMENTS: dict[str, Any] = {
     "path": {"type": "path", "required": True},
@@ -45,19 +45,17 @@ class CannotJudgeError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Judgement:
-    """case: the config that is told about, as found or as mended. effective: None where the loader refuses that."""
+    """case: the config that is told about, as found or as mended. effective: None where the loader refuses that.
+
+    remaining: the errors that nothing mends.
+    """
 
     drafter: drafter.Drafter
     verdict: judgement.Verdict
     case: Case
     effective: dict[str, Any] | None
     findings: list[Finding]
-
-    @property
-    def remaining(self) -> list[Finding]:
-        """The errors that nothing mends."""
-        asked = [f for f in self.findings if f.severity == ERROR and f.key == loading.KEY]
-        return [*self.verdict.remaining, *asked]
+    remaining: list[Finding]
 
     @property
     def lasting_warnings(self) -> list[Finding]:
@@ -119,7 +117,12 @@ def _judge(params: Mapping[str, Any], mended: bool) -> Judgement:
     told = verdict.mended if mended else verdict.found
     effective, differences = _load(params["python"], told)
     findings = [*verdict.findings, *evidence.hints(verdict.mended), *differences]
-    return Judgement(found, verdict, told, effective, findings)
+    remaining = [*verdict.remaining, *(finding for finding in differences if finding.severity == ERROR)]
+    return Judgement(found, verdict, told, effective, sorted(findings, key=_weight), remaining)
+
+
+def _weight(finding: Finding) -> int:
+    return (ERROR, WARNING, NOTE).index(finding.severity)
 
 
 def _load(python: str | None, case: Case) -> tuple[dict[str, Any] | None, list[Finding]]:

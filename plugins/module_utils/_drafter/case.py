@@ -39,8 +39,8 @@ class Finding:
         return {field: None if value is MISSING else value for field, value in shown.items()}
 
     def __str__(self) -> str:
-        wanted = "" if self.wanted is MISSING else f", wanted {_say(self.wanted)}"
-        return f"{self.key}: found {_say(self.found)}{wanted} — {self.why} ({self.evidence})"
+        wanted = "" if self.wanted is MISSING else f", wanted {spoken(self.wanted)}"
+        return f"{self.key}: found {spoken(self.found)}{wanted} — {self.why} ({self.evidence})"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,11 +110,12 @@ class Case:
         return loaded if is_int(loaded) and loaded > 0 else None
 
 
-def _say(value: Any) -> str:
+def spoken(value: Any) -> str:
+    """A value as a person would write it."""
     if isinstance(value, list):
         if len(value) > 1 and all(item == value[0] for item in value):
-            return f"{len(value)} x {_say(value[0])}"
-        return "[" + ", ".join(map(_say, value)) + "]"
+            return f"{len(value)} x {spoken(value[0])}"
+        return "[" + ", ".join(map(spoken, value)) + "]"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
     return f'"{value}"' if isinstance(value, str) and formats.whole(value) is not None else str(value)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import catalogue, formats
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import NOTE, WARNING, Case, Finding
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import NOTE, WARNING, Case, Finding, spoken
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.catalogue import Entry
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.drafter import (
     Drafter,
@@ -59,8 +59,8 @@ class Evidence:
         name = self.doubtful.names[0]
         for fact, value in _relevant(self.doubtful.facts, case.config, case.form).items():
             if fact not in case.weights.proofs and fact not in case.settled and case.get(fact) != value:
-                written = formats.encode(case.form, fact, value)
-                why = f"{written} is what {name} has, and {self.doubt}; profile: {name} writes it"
+                written = spoken(formats.encode(case.form, fact, value))
+                why = f"{name} has {written}, and this drafter has its {self.doubt}; if it is that one, say so with profile"
                 yield case.say(fact, why, f"the catalogue: {self.doubtful.source}", WARNING)
 
 
@@ -81,11 +81,11 @@ def gather(params: Mapping[str, Any], found: Drafter) -> Evidence:
     if entry and entry.confidence == catalogue.HIGH:
         return Evidence([*claims, _catalogued(entry, found)])
     if entry:
-        return Evidence(claims, entry, "this drafter has its name, but what is known of it isn't sure")
+        return Evidence(claims, entry, "name, but what is known of that isn't sure")
     if candidates:
         return Evidence(claims, namesake=candidates[0])
     entry = catalogue.shaped_like(entries, form, weights)
-    return Evidence(claims, entry, "this drafter has its shapes, but not its name")
+    return Evidence(claims, entry, "shapes, but not its name")
 
 
 def _profiles(profiles: Mapping[str, Any], form: Format) -> Iterator[Entry]:

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import formats
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import ERROR, NOTE, Case, Finding
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import ERROR, NOTE, WARNING, Case, Finding
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.effective import SLIDING
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import is_int
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.jsontext import Path
@@ -128,9 +128,11 @@ def _report(
     for finding in examine(found):
         same = rest.pop((finding.key, finding.why), None)
         if same is None and finding.key in written and finding.key not in explained and finding.severity != NOTE:
+            if finding.severity == WARNING:
+                continue
             explained.add(finding.key)
             wanted, evidence = written[finding.key][1], sources.get(finding.key, finding.evidence)
-            finding = dataclasses.replace(finding, wanted=wanted, evidence=evidence, severity=ERROR)
+            finding = dataclasses.replace(finding, wanted=wanted, evidence=evidence)
         report.append(same or finding)
     for key, (path, value) in written.items():
         if key not in explained:

@@ -15,7 +15,6 @@ from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import E
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.effective import DEFAULTS, Effective
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import MISSING
 
-KEY = "config.json"
 _SECONDS = 120
 _SCRIPT = """
 import json, sys
@@ -59,7 +58,7 @@ def ask(python: str, config: Mapping[str, Any]) -> Effective:
         raise NoAnswerError(f"python: {python} can't be asked about transformers: {last}")
     answer = json.loads(answers[-1])
     if "refusal" in answer:
-        return Effective({}, (KEY, " ".join(answer["refusal"].split())))
+        return Effective({}, ("config.json", " ".join(answer["refusal"].split())))
     return Effective(answer["values"])
 
 
@@ -67,7 +66,9 @@ def compare(case: Case, answer: Effective, python: str) -> Iterator[Finding]:
     """Where transformers makes another thing of a config than was predicted."""
     evidence = f"transformers of {python}"
     if answer.refusal and not case.effective.refusal:
-        yield Finding(KEY, MISSING, MISSING, ERROR, f"the loader refuses the file: {answer.refusal[1]}", evidence)
+        yield Finding(
+            "config.json", MISSING, MISSING, ERROR, f"the loader refuses the file: {answer.refusal[1]}", evidence
+        )
     for fact, value in answer.values.items():
         predicted = case.effective.values.get(fact)
         if value != predicted and fact in case.form.places:

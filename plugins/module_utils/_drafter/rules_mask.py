@@ -49,7 +49,7 @@ def _impossible(case: Case, mask: Any) -> tuple[str, str] | None:
         return f"the embedding has {'no such row' if rows is None else f'the rows 0 to {rows - 1}'}: {_DIES}", evidence
     special = _special(case).get(mask)
     if special is not None:
-        return f"it is the {special.name}, which means something else than to be predicted", special.evidence
+        return f"it is the {special.name}, which stands for something else", special.evidence
     return None
 
 

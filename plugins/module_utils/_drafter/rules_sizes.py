@@ -48,9 +48,9 @@ def proven(case: Case) -> Iterator[Finding]:
             [case.key(fact) for fact in wrong],
             MISSING,
             ERROR,
-            "the config and the weights are of different revisions; fetch both from one, or name that revision's config "
-            "as reference",
-            "the weights' header contradicts these keys",
+            "the weights contradict several keys, as those of another revision do; fetch both from one revision, "
+            "name its config as reference, or assert these keys in values",
+            "the weights' header",
         )
     for fact, proof in case.weights.proofs.items():
         value = case.loaded(fact)

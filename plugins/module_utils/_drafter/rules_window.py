@@ -98,9 +98,9 @@ def _plausible(case: Case, where: str) -> Iterator[Finding]:
     elif where in case.settled:
         return
     elif block is not None and size <= block:
-        yield case.say(where, f"no wider than the block of {block}, the window shows it nothing of the text; {_SIZE}")
+        yield case.say(where, f"a window no wider than the block of {block} hides the text from the drafter; {_SIZE}")
     elif is_int(reach) and size > reach:
-        why = f"wider than the {reach} positions that the drafter knows, the window is none; {_SIZE}"
+        why = f"a window wider than the {reach} positions that the drafter knows is none; {_SIZE}"
         yield case.say(where, why, f"{FILE}: {case.key('max_position_embeddings')}")
 
 

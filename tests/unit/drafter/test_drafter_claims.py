@@ -47,8 +47,8 @@ def test_a_nameless_drafter_is_never_mended_by_its_shape(tmp_path, judge):
 
     assert edits(judged) == {}
     assert told(judged, MASK) == [
-        "warning: 248070 is what z-lab/Qwen3.6-27B-DFlash has, and this drafter has its shapes, but not its name; "
-        "profile: z-lab/Qwen3.6-27B-DFlash writes it"
+        "warning: z-lab/Qwen3.6-27B-DFlash has 248070, and this drafter has its shapes, but not its name; "
+        "if it is that one, say so with profile"
     ]
 
 
@@ -96,8 +96,8 @@ def test_of_two_revisions_of_a_name_the_weights_choose(tmp_path, judge):
 
     assert edits(judged) == {}
     assert told(judged, MASK) == [
-        "warning: 248070 is what z-lab/Qwen3.5-35B-A3B-DFlash has, and this drafter has its name, "
-        "but what is known of it isn't sure; profile: z-lab/Qwen3.5-35B-A3B-DFlash writes it"
+        "warning: z-lab/Qwen3.5-35B-A3B-DFlash has 248070, and this drafter has its name, but what is known of that isn't sure; "
+        "if it is that one, say so with profile"
     ]
 
 

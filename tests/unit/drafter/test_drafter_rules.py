@@ -68,7 +68,7 @@ def only(judged, key, severity="error"):
         pytest.param({"sliding_window": 0}, "sliding_window", NOTHING, "above 0", id="window of 0"),
         pytest.param({"sliding_window": "24"}, "sliding_window", 24, "must be a whole number or null", id="window as a string"),
         pytest.param({"sliding_window": 8}, "sliding_window", NOTHING, "no wider than the block of 8", id="narrow window"),
-        pytest.param({"sliding_window": 4096}, "sliding_window", NOTHING, "wider than the 512", id="wide window"),
+        pytest.param({"sliding_window": 4096}, "sliding_window", NOTHING, "wider than the 512 positions", id="wide window"),
         pytest.param({"use_sliding_window": False}, "use_sliding_window", True, "drops the window of 24", id="window unused"),
         pytest.param({"use_sliding_window": DROP}, "use_sliding_window", True, "drops the window of 24", id="window unsaid"),
         pytest.param({"use_sliding_window": "true"}, "use_sliding_window", True, "must be true or false", id="true as a word"),
@@ -209,7 +209,7 @@ def test_config_and_weights_of_two_revisions_are_refused(find):
 
     revisions = only(judged, "config.json")
     assert revisions.found == ["num_hidden_layers", IDS]
-    assert "of different revisions" in revisions.why
+    assert "as those of another revision do" in revisions.why
     assert judged.verdict.edits == {}
 
 
