@@ -157,11 +157,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import asking, jsontext, overlay
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 from ansible_collections.llmops.vllm.plugins.module_utils._host import files
-
-
-class NotAsMeantError(Exception):
-    """What was read back isn't what was written, or not what was judged; the message is one line."""
 
 
 def mend(judged: asking.Judgement) -> str:
@@ -169,7 +166,7 @@ def mend(judged: asking.Judgement) -> str:
     for path, value in judged.verdict.edits.items():
         text = jsontext.set_value(text, path, value)
     if json.dumps(json.loads(text), sort_keys=True) != json.dumps(judged.case.config, sort_keys=True):
-        raise NotAsMeantError(f"{judged.drafter.path} can't be mended as text; please report it")
+        raise RefusedError(f"{judged.drafter.path} can't be mended as text; please report it")
     return text
 
 
@@ -182,7 +179,7 @@ def write_overlay(module: AnsibleModule, judged: asking.Judgement, text: str, di
     there = overlay.present(wanted)
     changed = overlay.write(wanted) if not module.check_mode else there != wanted
     if not module.check_mode and overlay.present(wanted) != wanted:
-        raise NotAsMeantError(f"the overlay {wanted.path} was written, but reads back differently")
+        raise RefusedError(f"the overlay {wanted.path} was written, but reads back differently")
     name = os.path.join(wanted.path, "config.json")
     before, old = (
         (judged.drafter.path, judged.drafter.text) if there is None else (name, there.config.decode("utf-8", "replace"))
@@ -202,12 +199,12 @@ def write_in_place(module: AnsibleModule, judged: asking.Judgement, text: str) -
     if result["changed"] and not module.check_mode:
         with files.sole_writer(judged.drafter.directory):
             if overlay.read(name) != old.encode("utf-8"):
-                raise NotAsMeantError(f"{name} was changed by somebody else while it was judged; nothing was written")
+                raise RefusedError(f"{name} was changed by somebody else while it was judged; nothing was written")
             if module.params["backup"]:
                 result["backup_file"] = module.backup_local(name)
             files.write(name, text.encode("utf-8"))
             if overlay.read(name) != text.encode("utf-8"):
-                raise NotAsMeantError(f"{name} was written, but reads back differently")
+                raise RefusedError(f"{name} was written, but reads back differently")
     result["verified"] = not (module.check_mode and result["changed"])
     return result
 
@@ -231,8 +228,8 @@ def main() -> None:
         )
     try:
         judged = asking.judge(module.params, mended=True)
-    except asking.CannotJudgeError as e:
-        module.fail_json(msg=str(e))
+    except RefusedError as e:
+        module.fail_json(msg=f"{e}.")
     if judged.remaining:
         module.fail_json(msg=judged.complaint(), **judged.as_found())
     if in_place and judged.verdict.edits and judged.drafter.fixed:
@@ -249,7 +246,7 @@ def main() -> None:
         written = (
             write_in_place(module, judged, text) if in_place else write_overlay(module, judged, text, result["digest"])
         )
-    except (NotAsMeantError, overlay.ForeignError) as e:
+    except RefusedError as e:
         module.fail_json(msg=f"{e}.", **judged.as_found())
     except OSError as e:
         where = e.filename or dest or judged.drafter.path

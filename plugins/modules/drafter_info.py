@@ -110,14 +110,15 @@ expected_aux_layers:
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import asking
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec=asking.ARGUMENTS, supports_check_mode=True)
     try:
         judged = asking.judge(module.params, mended=False)
-    except asking.CannotJudgeError as e:
-        module.fail_json(msg=str(e))
+    except RefusedError as e:
+        module.fail_json(msg=f"{e}.")
     ok = all(finding.severity != "error" for finding in judged.findings)
     module.exit_json(changed=False, ok=ok, **judged.public())
 

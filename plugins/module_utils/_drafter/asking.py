@@ -10,19 +10,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import (
-    catalogue,
     claims,
     drafter,
     engines,
     formats,
-    jsontext,
     judgement,
     loading,
     rules_layers,
     target,
-    weights,
 )
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import ERROR, NOTE, WARNING, Case, Finding
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 
 ARGUMENTS: dict[str, Any] = {
     "path": {"type": "path", "required": True},
@@ -37,10 +35,6 @@ ARGUMENTS: dict[str, Any] = {
     },
     "python": {"type": "path"},
 }
-
-
-class CannotJudgeError(Exception):
-    """There is nothing to judge, or not with what was given; the message is a sentence for the user."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,22 +81,9 @@ class Judgement:
 
 def judge(params: Mapping[str, Any], mended: bool) -> Judgement:
     """The judgement over a drafter, told of its config as mended or as found."""
-    try:
-        return _judge(params, mended)
-    except (
-        drafter.UnreadableDrafterError,
-        weights.UnreadableWeightsError,
-        target.UnreadableTargetError,
-        catalogue.UnknownProfileError,
-        jsontext.NoSuchPlaceError,
-        loading.NoAnswerError,
-        ValueError,
-    ) as e:
-        message = str(e)
-        raise CannotJudgeError(message if message.endswith("?") else f"{message}.") from e
-
-
-def _judge(params: Mapping[str, Any], mended: bool) -> Judgement:
+    for name, value in params.items():
+        if isinstance(value, str) and "\0" in value:
+            raise RefusedError(f"{name} has a null character in it")
     found = drafter.read_drafter(params["path"])
     asked = params["engine"] or {}
     case = Case(

@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import Format
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.jsontext import Path
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.weights import Weights
 
 HIGH, MEDIUM = "high", "medium"
@@ -308,18 +309,14 @@ ENTRIES: tuple[Entry, ...] = (
 )
 
 
-class UnknownProfileError(Exception):
-    """No entry goes by that name; the message names the nearest."""
-
-
 def named(entries: tuple[Entry, ...], profile: str, form: Format, weights: Weights) -> Entry:
     """The entry that the user names, by the whole name of a repository or by its last part."""
     candidates = [entry for entry in entries if entry.goes_by(profile)]
     if not candidates:
         known = sorted({name for entry in entries for name in entry.names})
         near = difflib.get_close_matches(profile, known, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-        raise UnknownProfileError(f"profile: no drafter of the catalogue goes by {profile}; {hint}")
+        hint = f"the nearest is {near[0]}" if near else f"there are {', '.join(known)}"
+        raise RefusedError(f"profile: no drafter of the catalogue goes by {profile}; {hint}")
     return next((entry for entry in candidates if entry.fits(form, weights)), candidates[0])
 
 

@@ -12,13 +12,10 @@ from typing import Any
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import catalogue, formats
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import NOTE, WARNING, Case, Finding, spoken
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.catalogue import Entry
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.drafter import (
-    Drafter,
-    UnreadableDrafterError,
-    read_config,
-)
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.drafter import Drafter, read_config
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import MISSING, Format
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.judgement import Claim
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 
 # What somebody says of these is written even where the file is silent. The rest the weights prove, or it only informs.
 _DECIDING = frozenset(
@@ -52,7 +49,7 @@ class Evidence:
     def hints(self, case: Case) -> Iterator[Finding]:
         """Where a doubtful entry has other values than the config."""
         if self.namesake:
-            why = f"its weights are another's than those of {self.namesake.names[0]}, whose name it has: it was retrained, or is another"
+            why = f"it is named like {self.namesake.names[0]}, but has other weights: it was retrained, or is another drafter"
             yield Finding("profile", "auto", MISSING, NOTE, why, f"the catalogue: {self.namesake.source}")
         if self.doubtful is None:
             return
@@ -91,7 +88,7 @@ def gather(params: Mapping[str, Any], found: Drafter) -> Evidence:
 def _profiles(profiles: Mapping[str, Any], form: Format) -> Iterator[Entry]:
     for name, values in profiles.items():
         if not isinstance(values, dict):
-            raise ValueError(f"profiles: {name} must be a dictionary like values")
+            raise RefusedError(f"profiles: {name} must be a dictionary like values")
         yield Entry((name,), catalogue.ANY, catalogue.HIGH, "your profiles", *formats.understand(values, form))
 
 
@@ -99,7 +96,7 @@ def _reference(path: str, found: Drafter) -> Claim:
     _text, config = read_config(path)
     form = formats.detect(config)
     if form is None:
-        raise UnreadableDrafterError(f"reference: {path} is no DFlash drafter's config")
+        raise RefusedError(f"reference: {path} is no DFlash drafter's config")
     facts = formats.facts(config, form)
     if form is not found.form:
         facts = {f: v for f, v in facts.items() if f not in ("architectures", "model_type")}

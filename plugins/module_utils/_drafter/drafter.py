@@ -12,13 +12,10 @@ import re
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import Format, detect
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.weights import Weights, read_weights
 
 _LIMIT = 4 * 1024 * 1024
-
-
-class UnreadableDrafterError(Exception):
-    """There is no drafter to judge; the message is one line that names the file and the cause."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,14 +45,14 @@ class Drafter:
 def read_drafter(path: str) -> Drafter:
     """The drafter in a directory, or beside a config.json."""
     if not os.path.lexists(path):
-        raise UnreadableDrafterError(f"{path} is not there")
+        raise RefusedError(f"{path} is not there")
     directory = path if os.path.isdir(path) else os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(path) and os.path.basename(path) != "config.json":
-        raise UnreadableDrafterError(f"{path} is neither a directory nor a config.json")
+        raise RefusedError(f"{path} is neither a directory nor a config.json")
     text, config = read_config(os.path.join(directory, "config.json"))
     form = detect(config)
     if form is None:
-        raise UnreadableDrafterError(
+        raise RefusedError(
             f"{directory}/config.json is no DFlash drafter's: it has neither a dflash_config nor a speculators_model_type"
         )
     return Drafter(directory, text, config, form, read_weights(directory), _names(directory, config))
@@ -65,29 +62,29 @@ def read_config(path: str) -> tuple[str, dict[str, Any]]:
     """A config.json as text and as a value."""
     try:
         if os.path.exists(path) and not os.path.isfile(path):
-            raise UnreadableDrafterError(f"{path} is no regular file")
+            raise RefusedError(f"{path} is no regular file")
         with open(path, "rb") as f:
             size = os.fstat(f.fileno()).st_size
             if size > _LIMIT:
-                raise UnreadableDrafterError(f"{path} is no config: it has {size} bytes, and none has over {_LIMIT}")
+                raise RefusedError(f"{path} is no config: it has {size} bytes, and none has over {_LIMIT}")
             raw = f.read()
     except OSError as e:
-        raise UnreadableDrafterError(f"{path} can't be read: {e.strerror}") from None
+        raise RefusedError(f"{path} can't be read: {e.strerror}") from None
     if not raw.strip():
-        raise UnreadableDrafterError(f"{path} is empty")
+        raise RefusedError(f"{path} is empty")
     if raw.startswith(b"\xef\xbb\xbf"):
-        raise UnreadableDrafterError(f"{path} begins with a byte order mark, which transformers refuses")
+        raise RefusedError(f"{path} begins with a byte order mark, which transformers refuses")
     try:
         text = raw.decode("utf-8")
         config = json.loads(text)
     except UnicodeDecodeError as e:
-        raise UnreadableDrafterError(f"{path} is not UTF-8: {e.reason} at byte {e.start}") from None
+        raise RefusedError(f"{path} is not UTF-8: {e.reason} at byte {e.start}") from None
     except json.JSONDecodeError as e:
-        raise UnreadableDrafterError(f"{path} is no JSON, or cut short: {e.msg} at line {e.lineno}") from None
+        raise RefusedError(f"{path} is no JSON, or cut short: {e.msg} at line {e.lineno}") from None
     except (ValueError, RecursionError) as e:
-        raise UnreadableDrafterError(f"{path} is no usable JSON: {e}") from None
+        raise RefusedError(f"{path} is no usable JSON: {e}") from None
     if not isinstance(config, dict):
-        raise UnreadableDrafterError(f"{path} is no JSON object but a {type(config).__name__}")
+        raise RefusedError(f"{path} is no JSON object but a {type(config).__name__}")
     return text, config
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses
 import re
 
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
+
 # The first release that has it; the number is that of the pull request or issue.
 DFLASH = (0, 20)  # 36847
 SHIFTED_IDS = (0, 22)  # 40727; inferred, since 0.21 hasn't it and 0.32 has
@@ -40,11 +42,11 @@ class Engine:
 
 
 def parse(version: str | None, runner: str | None) -> Engine:
-    """An engine by a version such as 0.32.0, 0.32.0+cpu or 0.19.2.dev8+ga8062413a. Raises ValueError."""
+    """An engine by a version such as 0.32.0, 0.32.0+cpu or 0.19.2.dev8+ga8062413a."""
     if not version:
         return Engine(runner=runner or "")
     match = re.match(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?(?![\d.]*\d)", version)
     if not match:
-        raise ValueError(f"engine.version: {version} is no version of vLLM; it should look like 0.32.0")
+        raise RefusedError(f"engine.version: {version} is no version of vLLM; it should look like 0.32.0")
     numbers = tuple(int(number) for number in match.groups() if number is not None)
     return Engine(version, numbers, runner or "", bool(re.search(r"dev|\+g[0-9a-f]{6}", version)))

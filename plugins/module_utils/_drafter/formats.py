@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.jsontext import NoSuchPlaceError, Path
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 
 
 class _Missing:
@@ -189,7 +190,7 @@ def whole(value: Any) -> int | None:
 
 
 def understand(values: Mapping[str, Any], form: Format) -> tuple[dict[str, Any], dict[Path, Any]]:
-    """What somebody asserts, as facts in canonical terms, and by path what is no fact. Raises ValueError.
+    """What somebody asserts, as facts in canonical terms, and by path what is no fact.
 
     A key may be nested or dotted, and a fact may be named as any format names it: it goes where this format keeps it.
     """
@@ -200,7 +201,7 @@ def understand(values: Mapping[str, Any], form: Format) -> tuple[dict[str, Any],
         if fact not in form.places:
             whole_of = next((path[:i] for i in range(1, len(path)) if _owner(path[:i], form)[1]), None)
             if whole_of:
-                raise ValueError(f"{key(path)} can't be asserted by itself; assert the whole of {key(whole_of)}")
+                raise RefusedError(f"{key(path)} can't be asserted by itself; assert the whole of {key(whole_of)}")
             plain[path] = value
         elif fact in _WHOLE and whole(value) is not None:
             known[fact] = whole(value)

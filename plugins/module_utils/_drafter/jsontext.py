@@ -11,13 +11,15 @@ import re
 from collections.abc import Iterator
 from typing import Any, Union
 
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
+
 Path = tuple[Union[str, int], ...]
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
 
 
-class NoSuchPlaceError(Exception):
+class NoSuchPlaceError(RefusedError):
     """A path leads through something that has no such key or index."""
 
     def __init__(self, path: Path) -> None:

@@ -11,9 +11,10 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import ERROR, WARNING, Case, Finding
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import ERROR, WARNING, Case, Finding, spoken
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.effective import DEFAULTS, Effective
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import MISSING
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 
 _SECONDS = 120
 _SCRIPT = """
@@ -31,10 +32,6 @@ print("answer:" + json.dumps(answer))
 """
 
 
-class NoAnswerError(Exception):
-    """That Python can't be asked; the message is one line that says why."""
-
-
 def ask(python: str, config: Mapping[str, Any]) -> Effective:
     """What the transformers of a Python make of a config, which it gets on its standard input."""
     environment = dict(os.environ, HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", PYTHONWARNINGS="ignore")
@@ -49,13 +46,13 @@ def ask(python: str, config: Mapping[str, Any]) -> Effective:
             check=False,
         )
     except OSError as e:
-        raise NoAnswerError(f"python: {python} can't be run: {e.strerror}") from None
+        raise RefusedError(f"python: {python} can't be run: {e.strerror}") from None
     except subprocess.TimeoutExpired:
-        raise NoAnswerError(f"python: {python} gave no answer in {_SECONDS} s") from None
+        raise RefusedError(f"python: {python} gave no answer in {_SECONDS} s") from None
     answers = [line[7:] for line in process.stdout.splitlines() if line.startswith("answer:")]
     if not answers:
         last = (process.stderr.strip().splitlines() or ["it said nothing"])[-1]
-        raise NoAnswerError(f"python: {python} can't be asked about transformers: {last}")
+        raise RefusedError(f"python: {python} can't be asked about transformers: {last}")
     answer = json.loads(answers[-1])
     if "refusal" in answer:
         return Effective({}, ("config.json", " ".join(answer["refusal"].split())))
@@ -64,7 +61,7 @@ def ask(python: str, config: Mapping[str, Any]) -> Effective:
 
 def compare(case: Case, answer: Effective, python: str) -> Iterator[Finding]:
     """Where transformers makes another thing of a config than was predicted."""
-    evidence = f"transformers of {python}"
+    evidence = f"the transformers of {python}"
     if answer.refusal and not case.effective.refusal:
         yield Finding(
             "config.json", MISSING, MISSING, ERROR, f"the loader refuses the file: {answer.refusal[1]}", evidence
@@ -72,4 +69,6 @@ def compare(case: Case, answer: Effective, python: str) -> Iterator[Finding]:
     for fact, value in answer.values.items():
         predicted = case.effective.values.get(fact)
         if value != predicted and fact in case.form.places:
-            yield case.say(fact, f"loaded it is {value}, where {predicted} was expected", evidence, WARNING)
+            yield case.say(
+                fact, f"loaded it is {spoken(value)}, where {spoken(predicted)} was expected", evidence, WARNING
+            )

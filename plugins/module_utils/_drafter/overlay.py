@@ -13,14 +13,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 
 MARKER = ".overlay.json"
 _OWN = frozenset({MARKER, "config.json"})
-
-
-class ForeignError(Exception):
-    """Something that is no overlay of ours is in the way; the message is one line that names it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,27 +46,27 @@ def plan(source: str, destination: str, config: bytes, its_digest: str) -> Overl
     path = os.path.abspath(destination.replace("{digest}", its_digest[:12]))
     inside = os.path.realpath(path) + os.sep
     if inside.startswith(os.path.realpath(source) + os.sep):
-        raise ForeignError(f"the overlay {path} would lie in the drafter's own directory; choose another dest")
+        raise RefusedError(f"the overlay {path} would lie in the drafter's own directory; choose another dest")
     links = {name: os.path.realpath(os.path.join(source, name)) for name in _names(source)}
     marker = json.dumps({"overlay_of": os.path.realpath(source), "digest": its_digest}, indent=2) + "\n"
     return Overlay(path, links, config, marker.encode())
 
 
 def present(overlay: Overlay) -> Overlay | None:
-    """What stands at the overlay's place now; None if nothing does. Raises ForeignError for anything but an overlay."""
+    """What stands at the overlay's place now; None if nothing does. Raises RefusedError for anything but an overlay."""
     path = overlay.path
     if not os.path.lexists(path):
         return None
     if os.path.islink(path) or not os.path.isdir(path):
-        raise ForeignError(f"{path} is there and is no directory; it was left alone")
+        raise RefusedError(f"{path} is there and is no directory; it was left alone")
     names = set(os.listdir(path))
     leftovers = set(filter(files.is_leftover, names))
     if names - leftovers and not os.path.isfile(os.path.join(path, MARKER)):
-        raise ForeignError(f"{path} is there and is no overlay, having no {MARKER}; it was left alone")
+        raise RefusedError(f"{path} is there and is no overlay, having no {MARKER}; it was left alone")
     linked = names - leftovers - _OWN
     others = sorted(name for name in linked if not os.path.islink(os.path.join(path, name)))
     if others:
-        raise ForeignError(f"{os.path.join(path, others[0])} is no link, so no overlay put it there; move it away")
+        raise RefusedError(f"{os.path.join(path, others[0])} is no link, so no overlay put it there; move it away")
     links = {name: os.readlink(os.path.join(path, name)) for name in linked} | dict.fromkeys(leftovers, "")
     return Overlay(path, links, read(os.path.join(path, "config.json")), read(os.path.join(path, MARKER)))
 

@@ -12,14 +12,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import is_int
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 
 _INNER = ("text_config", "llm_config", "language_config", "thinker_config")
 _ROLES = ("pad", "eos", "bos")
 _LIMIT, _TOKENS = 64 * 1024 * 1024, 8 * 1024 * 1024
-
-
-class UnreadableTargetError(Exception):
-    """The target's config can't be read; the message is one line that names the file and the cause."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +45,7 @@ def read_target(directory: str) -> Target:
     path = os.path.join(directory, "config.json")
     config = _json(path)
     if config is None:
-        raise UnreadableTargetError(f"{directory} is no target: it has no config.json")
+        raise RefusedError(f"{directory} is no target: it has no config.json")
     text = _language_model(config)
     path_of_tokenizer = os.path.join(directory, "tokenizer_config.json")
     tokenizer = _json(path_of_tokenizer) or {}
@@ -108,7 +105,7 @@ def _added_of(path: str) -> list[Any]:
     try:
         listed, _end = json.JSONDecoder().raw_decode(text, text.index("[", named)) if named >= 0 else ([], 0)
     except (ValueError, RecursionError):
-        raise UnreadableTargetError(f"{path} has no readable list of added_tokens") from None
+        raise RefusedError(f"{path} has no readable list of added_tokens") from None
     return list(listed)
 
 
@@ -124,13 +121,13 @@ def _positive(value: Any) -> int | None:
 def _bytes(path: str, limit: int) -> bytes | None:
     try:
         if os.path.exists(path) and not os.path.isfile(path):
-            raise UnreadableTargetError(f"{path} is no regular file")
+            raise RefusedError(f"{path} is no regular file")
         with open(path, "rb") as f:
             return f.read(limit)
     except FileNotFoundError:
         return None
     except OSError as e:
-        raise UnreadableTargetError(f"{path} can't be read: {e.strerror}") from None
+        raise RefusedError(f"{path} can't be read: {e.strerror}") from None
 
 
 def _json(path: str) -> dict[str, Any] | None:
@@ -140,7 +137,7 @@ def _json(path: str) -> dict[str, Any] | None:
     try:
         found = json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError):
-        raise UnreadableTargetError(f"{path} is no JSON, or cut short") from None
+        raise RefusedError(f"{path} is no JSON, or cut short") from None
     if not isinstance(found, dict):
-        raise UnreadableTargetError(f"{path} is no JSON object")
+        raise RefusedError(f"{path} is no JSON object")
     return found

@@ -15,6 +15,7 @@ import struct
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import is_int
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 
 INDEX = "model.safetensors.index.json"
 _LIMIT = 100_000_000  # the format's own limit for a header
@@ -28,10 +29,6 @@ _PREFIXES = (
     ("encoder.output_norm_enc.", "hidden_norm."),
     ("encoder.fc.", "fc."),
 )
-
-
-class UnreadableWeightsError(Exception):
-    """The weights can't be read; the message is one line that names the file and the cause."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,7 +116,7 @@ def read_weights(directory: str) -> Weights:
     listed = _read_index(directory) if os.path.lexists(os.path.join(directory, INDEX)) else {}
     names = sorted(set(listed.values())) or names
     if not names:
-        raise UnreadableWeightsError(_no_weights(directory))
+        raise RefusedError(_no_weights(directory))
     tensors: dict[str, Tensor] = {}
     digests: dict[str, str] = {}
     for name in names:
@@ -127,11 +124,11 @@ def read_weights(directory: str) -> Weights:
         for tensor in header:
             if tensor in tensors:
                 others = f"{tensors[tensor].file} and {name}"
-                raise UnreadableWeightsError(f"{directory}: the tensor {tensor} is in two files, {others}")
+                raise RefusedError(f"{directory}: the tensor {tensor} is in two files, {others}")
         tensors.update(header)
     for tensor, name in listed.items():
         if tensor not in tensors:
-            raise UnreadableWeightsError(f"{os.path.join(directory, INDEX)} has {tensor} in {name}, which lacks it")
+            raise RefusedError(f"{os.path.join(directory, INDEX)} has {tensor} in {name}, which lacks it")
     return Weights({_engine_name(name): tensor for name, tensor in tensors.items()}, digests)
 
 
@@ -139,7 +136,7 @@ def list_directory(directory: str) -> list[str]:
     try:
         return os.listdir(directory)
     except OSError as e:
-        raise UnreadableWeightsError(f"{directory} can't be read: {e.strerror}") from None
+        raise RefusedError(f"{directory} can't be read: {e.strerror}") from None
 
 
 def _engine_name(name: str) -> str:
@@ -166,22 +163,22 @@ def _read_index(directory: str) -> dict[str, str]:
     try:
         listed = dict(json.loads(raw.decode("utf-8"))["weight_map"])
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise UnreadableWeightsError(f"{path} is no index of safetensors, or cut short") from None
+        raise RefusedError(f"{path} is no index of safetensors, or cut short") from None
     for name in listed.values():
         if not isinstance(name, str) or name != os.path.basename(name) or not name.endswith(".safetensors"):
-            raise UnreadableWeightsError(f"{path} lists {name!r}, which is no safetensors file beside it")
+            raise RefusedError(f"{path} lists {name!r}, which is no safetensors file beside it")
     return listed
 
 
 def _read_header(path: str, name: str) -> tuple[dict[str, Tensor], str]:
     start, size = _read_start(path, 8)
     if len(start) < 8:
-        raise UnreadableWeightsError(f"{path} is no safetensors file: {size} bytes are too few for a header")
+        raise RefusedError(f"{path} is no safetensors file: {size} bytes are too few for a header")
     (length,) = struct.unpack("<Q", start)
     if length > size - 8:
-        raise UnreadableWeightsError(f"{path} is broken or cut short: a header of {length} bytes in a file of {size}")
+        raise RefusedError(f"{path} is broken or cut short: a header of {length} bytes in a file of {size}")
     if length > _LIMIT:
-        raise UnreadableWeightsError(f"{path} is broken: a header of {length} bytes is beyond the format's limit")
+        raise RefusedError(f"{path} is broken: a header of {length} bytes is beyond the format's limit")
     raw = _read_start(path, 8 + length)[0][8:]
     try:
         header = json.loads(raw.decode("utf-8"))
@@ -189,9 +186,9 @@ def _read_header(path: str, name: str) -> tuple[dict[str, Tensor], str]:
         tensors = {tensor: _tensor(entry, name) for tensor, entry in header.items()}
         end = 8 + length + max((entry["data_offsets"][1] for entry in header.values()), default=0)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError):
-        raise UnreadableWeightsError(f"{path} has a broken header, which is no JSON of tensors") from None
+        raise RefusedError(f"{path} has a broken header, which is no JSON of tensors") from None
     if end > size:
-        raise UnreadableWeightsError(f"{path} is cut short: its tensors end at byte {end}, the file has {size}")
+        raise RefusedError(f"{path} is cut short: its tensors end at byte {end}, the file has {size}")
     return tensors, hashlib.sha256(raw).hexdigest()
 
 
@@ -206,8 +203,8 @@ def _read_start(path: str, count: int) -> tuple[bytes, int]:
     """The first bytes of a regular file, and its size."""
     try:
         if os.path.exists(path) and not os.path.isfile(path):
-            raise UnreadableWeightsError(f"{path} is no regular file")
+            raise RefusedError(f"{path} is no regular file")
         with open(path, "rb") as f:
             return f.read(count), os.fstat(f.fileno()).st_size
     except OSError as e:
-        raise UnreadableWeightsError(f"{path} can't be read: {e.strerror}") from None
+        raise RefusedError(f"{path} can't be read: {e.strerror}") from None

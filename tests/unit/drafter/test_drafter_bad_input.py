@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from synthetic import TINY, config, drafter, target
 
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.drafter import UnreadableDrafterError, read_drafter
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.weights import UnreadableWeightsError
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.drafter import read_drafter
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 
 RIGHT = json.dumps(config())
 
@@ -142,7 +142,7 @@ def as_nobody(pipe, paths):
     for path in paths:
         try:
             read_drafter(str(path))
-        except (UnreadableDrafterError, UnreadableWeightsError) as e:
+        except RefusedError as e:
             pipe.send(str(e))
         else:
             pipe.send("it could be read")

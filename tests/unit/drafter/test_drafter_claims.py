@@ -74,7 +74,7 @@ def test_a_wrong_profile_is_contradicted_by_the_weights(tmp_path, judge):
 def test_an_unknown_profile_is_refused_with_the_nearest(tmp_path, call):
     result = call("drafter_info", path=drafter(tmp_path / "drafter", config()), profile="z-lab/Qwen3.6-27B-DFlush")
     assert result["msg"] == (
-        "profile: no drafter of the catalogue goes by z-lab/Qwen3.6-27B-DFlush; did you mean z-lab/Qwen3.6-27B-DFlash?"
+        "profile: no drafter of the catalogue goes by z-lab/Qwen3.6-27B-DFlush; the nearest is z-lab/Qwen3.6-27B-DFlash."
     )
 
 

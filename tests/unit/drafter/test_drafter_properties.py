@@ -12,6 +12,7 @@ from published import PUBLISHED
 from synthetic import TINY, changed, config, drafter, target
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import asking, formats, jsontext
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 
 DEFAULTS = {name: spec.get("default") for name, spec in asking.ARGUMENTS.items()}
 SPECULATORS = next(p for p in PUBLISHED if "speculator" in p.name)
@@ -49,7 +50,7 @@ def mend(path, **params):
     """What drafter_config does with a drafter, short of the writing; None if there is nothing to judge."""
     try:
         judged = asking.judge({**DEFAULTS, "path": str(path), **params}, mended=True)
-    except asking.CannotJudgeError:
+    except RefusedError:
         return None
     text = judged.drafter.text
     for place, value in judged.verdict.edits.items():

@@ -6,6 +6,12 @@ import pytest
 from published import PUBLISHED, QWEN36_27B, QWEN36_27B_SHAPES
 from synthetic import DROP, TINY, F, S, changed, config, drafter, shapes, target
 
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter import formats, loading
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import Case
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.effective import Effective
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.engines import Engine
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.weights import Weights
+
 MASK, IDS = "dflash_config.mask_token_id", "dflash_config.target_layer_ids"
 TOKENS = "speculators_config.proposal_methods.0.speculative_tokens"
 NOTHING = object()
@@ -371,3 +377,15 @@ def test_the_window_of_the_issue_is_kept_by_what_is_written_with_it(find):
         "max_window_layers": 5,
     }
     assert judged.effective["sliding_window"] == 2048
+
+
+def test_where_transformers_differs_from_the_prediction_is_said():
+    """With another release than the one that was measured. The answer is made up: only the measured one is at hand."""
+    case = Case(config(), formats.ZLAB_LEGACY, Weights({}, {}), None, Engine())
+    answer = Effective({**case.effective.values, "sliding_window": None})
+    (finding,) = loading.compare(case, answer, "/a/python")
+    assert str(finding) == (
+        "sliding_window: found 24 — loaded it is null, where 24 was expected (the transformers of /a/python)"
+    )
+    (finding,) = loading.compare(case, Effective({}, ("config.json", "no such model")), "/a/python")
+    assert (finding.severity, finding.why) == ("error", "the loader refuses the file: no such model")

@@ -10,7 +10,8 @@ import pytest
 from published import PUBLISHED
 from synthetic import TINY, write_safetensors
 
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.weights import UnreadableWeightsError, read_weights
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.weights import read_weights
 
 
 def proofs(directory):
@@ -116,7 +117,7 @@ TENSOR = b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}'
 )
 def test_a_broken_file_is_named_with_its_cause(content, cause, tmp_path):
     (tmp_path / "model.safetensors").write_bytes(content)
-    with pytest.raises(UnreadableWeightsError, match=cause) as caught:
+    with pytest.raises(RefusedError, match=cause) as caught:
         read_weights(str(tmp_path))
     assert str(tmp_path / "model.safetensors") in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -133,7 +134,7 @@ def test_a_broken_file_is_named_with_its_cause(content, cause, tmp_path):
 )
 def test_other_weights_are_named_with_what_to_do(name, cause, tmp_path):
     (tmp_path / name).write_bytes(b"")
-    with pytest.raises(UnreadableWeightsError, match=cause):
+    with pytest.raises(RefusedError, match=cause):
         read_weights(str(tmp_path))
 
 
@@ -152,20 +153,18 @@ def test_a_broken_index_is_named(index, cause, tmp_path):
     if "one." in index:
         write_safetensors(tmp_path / "one.safetensors", TINY)
     (tmp_path / "model.safetensors.index.json").write_text(index)
-    with pytest.raises(UnreadableWeightsError, match=cause):
+    with pytest.raises(RefusedError, match=cause):
         read_weights(str(tmp_path))
 
 
 def test_a_tensor_in_two_files_is_named(tmp_path):
     for name in ("a.safetensors", "b.safetensors"):
         write_safetensors(tmp_path / name, {"norm.weight": [64]})
-    with pytest.raises(
-        UnreadableWeightsError, match=r"norm\.weight is in two files, a\.safetensors and b\.safetensors"
-    ):
+    with pytest.raises(RefusedError, match=r"norm\.weight is in two files, a\.safetensors and b\.safetensors"):
         read_weights(str(tmp_path))
 
 
 def test_a_pipe_in_the_place_of_weights_does_not_hang(tmp_path):
     os.mkfifo(tmp_path / "model.safetensors")
-    with pytest.raises(UnreadableWeightsError, match="no regular file"):
+    with pytest.raises(RefusedError, match="no regular file"):
         read_weights(str(tmp_path))
