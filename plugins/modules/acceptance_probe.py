@@ -234,7 +234,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.llmops.vllm.plugins.module_utils._engine import diagnosis, probe, prompts
+from ansible_collections.llmops.vllm.plugins.module_utils._engine import probe, prompts, verdict
 from ansible_collections.llmops.vllm.plugins.module_utils._engine.requests import NoAnswerError, Server
 
 
@@ -279,10 +279,10 @@ def main() -> None:
     try:
         measurement = probe.measure(server, plan)
     except NoAnswerError as e:
-        verdict = diagnosis.unreachable(e.cause, e.evidence, e.remedy)
+        judged = verdict.unreachable(e.cause, e.evidence, e.remedy)
         measured: dict[str, Any] = {}
     else:
-        verdict = diagnosis.judge(measurement, wanted)
+        judged = verdict.judge(measurement, wanted)
         measured = {
             "model": measurement.model,
             "version": measurement.version,
@@ -291,15 +291,15 @@ def main() -> None:
         }
     result = {
         "changed": False,
-        "msg": verdict.message,
-        "verdict": verdict.verdict,
-        "diagnosis": verdict.diagnosis,
+        "msg": judged.message,
+        "verdict": judged.verdict,
+        "diagnosis": judged.diagnosis,
         **measured,
     }
-    if verdict.verdict != "pass":
+    if judged.verdict != "pass":
         module.fail_json(**result)
-    if verdict.pattern.cause:
-        module.warn(verdict.diagnosis)
+    if judged.pattern.cause:
+        module.warn(judged.diagnosis)
     module.exit_json(**result)
 
 
@@ -323,16 +323,19 @@ def _plan(p: dict[str, Any]) -> probe.Plan:
     return probe.Plan(**options)
 
 
-def _wanted(p: dict[str, Any]) -> diagnosis.Wanted:
+def _wanted(p: dict[str, Any]) -> verdict.Wanted:
     for key in ("position_0", "acceptance_rate", "max_drop"):
         if p[key] is not None and not 0 <= p[key] <= 1:
             raise ValueError(f"{key} is a fraction from 0 to 1 (0.5 is 50 %), not {p[key]}")
-    baseline = p["baseline"]
-    if baseline is not None and not isinstance(baseline.get("acceptance_length"), (int, float)):
-        raise ValueError(
-            "baseline holds no number acceptance_length: give what this module returned, or {acceptance_length: 4.1}"
-        )
-    return diagnosis.Wanted(**{f.name: p[f.name] for f in dataclasses.fields(diagnosis.Wanted)})
+    if p["baseline"] is not None:
+        phases = p["baseline"].get("phases") or {}
+        for figures in (p["baseline"], *(phases.values() if isinstance(phases, dict) else [phases])):
+            if not isinstance(figures, dict) or not isinstance(figures.get("acceptance_length"), (int, float)):
+                raise ValueError(
+                    "baseline holds no number acceptance_length, for itself and for each of its phases: give what this "
+                    "module returned when it could measure, or {acceptance_length: 4.1}"
+                )
+    return verdict.Wanted(**{f.name: p[f.name] for f in dataclasses.fields(verdict.Wanted)})
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def test_what_it_returned_is_a_baseline(engine, call):
     engine.accepted = 3
     after = call(baseline=before)
     assert after["verdict"] == "fail"
-    assert "4.00 in phase short is 20% below the 5.00 of the baseline (vLLM 0.32.0 now, 0.32.0 then)" in after["msg"]
+    assert "4.00 in phase short is 20% below the 5.00 of the baseline, more than 10%" in after["msg"]
 
 
 @pytest.mark.parametrize(
@@ -133,6 +133,8 @@ def test_prompts_of_a_file(engine, call, tmp_path):
         ({"prompts": ["Hello", " "]}, "prompts holds an empty prompt"),
         ({"prompts_file": "/nowhere/prompts.txt"}, "prompts_file /nowhere/prompts.txt can't be read: [Errno 2]"),
         ({"baseline": {"acceptance": 3}}, "baseline holds no number acceptance_length"),
+        ({"baseline": {"acceptance_length": 3, "phases": {"short": {}}}}, "for itself and for each of its phases"),
+        ({"baseline": {"acceptance_length": 3, "phases": ["short"]}}, "for itself and for each of its phases"),
         ({"phases": ["medium"]}, "medium"),
         ({"prompts": ["a"], "prompts_file": "b"}, "mutually exclusive"),
     ],
