@@ -150,44 +150,40 @@ expected_aux_layers:
   sample: [2, 17, 32, 47, 62]
 """
 
-import json
 import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter import asking, jsontext, overlay
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter import asking, overlay
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 from ansible_collections.llmops.vllm.plugins.module_utils._host import files
-
-
-def mend(judged: asking.Judgement) -> str:
-    text = judged.drafter.text
-    for path, value in judged.verdict.edits.items():
-        text = jsontext.set_value(text, path, value)
-    if json.dumps(json.loads(text), sort_keys=True) != json.dumps(judged.case.config, sort_keys=True):
-        raise RefusedError(f"{judged.drafter.path} can't be mended as text; please report it")
-    return text
 
 
 def difference(before: str, after: str, old: str, new: str) -> dict[str, str]:
     return {"before_header": before, "after_header": after, "before": old, "after": new}
 
 
-def write_overlay(module: AnsibleModule, judged: asking.Judgement, text: str, digest: str) -> dict[str, Any]:
+def digest_of(judged: asking.Judgement, text: str) -> str:
+    return overlay.digest(judged.drafter.directory, text.encode("utf-8"), judged.drafter.weights.digests)
+
+
+def write_overlay(module: AnsibleModule, judged: asking.Judgement, text: str) -> dict[str, Any]:
+    digest = digest_of(judged, text)
     wanted = overlay.plan(judged.drafter.directory, module.params["dest"], text.encode("utf-8"), digest)
     there = overlay.present(wanted)
-    changed = overlay.write(wanted) if not module.check_mode else there != wanted
+    changed = there != wanted if module.check_mode else overlay.write(wanted)
     if not module.check_mode and overlay.present(wanted) != wanted:
         raise RefusedError(f"the overlay {wanted.path} was written, but reads back differently")
     name = os.path.join(wanted.path, "config.json")
-    before, old = (
-        (judged.drafter.path, judged.drafter.text) if there is None else (name, there.config.decode("utf-8", "replace"))
-    )
+    mend = difference(judged.drafter.path, name, judged.drafter.text, text)
+    if there is not None:
+        mend = difference(name, name, there.config.decode("utf-8", "replace"), text)
     links = difference(f"{wanted.path} (links)", f"{wanted.path} (links)", str(there or ""), str(wanted))
     return {
         "changed": changed,
-        "diff": [difference(before, name, old, text), links],
+        "diff": [mend, links],
+        "digest": digest,
         "path": wanted.path,
         "verified": not (module.check_mode and changed),
     }
@@ -195,7 +191,10 @@ def write_overlay(module: AnsibleModule, judged: asking.Judgement, text: str, di
 
 def write_in_place(module: AnsibleModule, judged: asking.Judgement, text: str) -> dict[str, Any]:
     name, old = judged.drafter.path, judged.drafter.text
-    result: dict[str, Any] = {"changed": text != old, "diff": [difference(name, name, old, text)]}
+    result: dict[str, Any] = {"changed": text != old, "digest": digest_of(judged, text)}
+    result["diff"] = [difference(name, name, old, text)]
+    if result["changed"] and judged.drafter.fixed:
+        raise RefusedError(f"{judged.drafter.fixed}; nothing was written. Write an overlay instead, with dest")
     if result["changed"] and not module.check_mode:
         with files.sole_writer(judged.drafter.directory):
             if overlay.read(name) != old.encode("utf-8"):
@@ -223,35 +222,24 @@ def main() -> None:
     if bool(dest) == in_place:
         module.fail_json(msg="Say where to write: either dest, for an overlay, or in_place=true.")
     if module.params["backup"] and not in_place:
-        module.fail_json(
-            msg="backup goes with in_place=true; an overlay leaves the drafter's own config.json as it is."
-        )
+        module.fail_json(msg="backup goes with in_place=true; an overlay leaves the drafter's own file as it is.")
     try:
         judged = asking.judge(module.params, mended=True)
     except RefusedError as e:
         module.fail_json(msg=f"{e}.")
     if judged.remaining:
         module.fail_json(msg=judged.complaint(), **judged.as_found())
-    if in_place and judged.verdict.edits and judged.drafter.fixed:
-        why = f"{judged.drafter.fixed}; nothing was written. Write an overlay instead, with dest."
-        module.fail_json(msg=why, **judged.as_found())
-    result = judged.public()
     for finding in judged.lasting_warnings:
         module.warn(str(finding))
     try:
-        text = mend(judged)
-        result["digest"] = overlay.digest(
-            judged.drafter.directory, text.encode("utf-8"), judged.drafter.weights.digests
-        )
-        written = (
-            write_in_place(module, judged, text) if in_place else write_overlay(module, judged, text, result["digest"])
-        )
+        text = judged.text()
+        written = write_in_place(module, judged, text) if in_place else write_overlay(module, judged, text)
     except RefusedError as e:
         module.fail_json(msg=f"{e}.", **judged.as_found())
     except OSError as e:
         where = e.filename or dest or judged.drafter.path
-        module.fail_json(msg=f"Nothing was changed: {where}: {e.strerror}.", **judged.as_found())
-    module.exit_json(**dict(result, **written))
+        module.fail_json(msg=f"{where}: {e.strerror}. The drafter is as it was.", **judged.as_found())
+    module.exit_json(**{**judged.public(), **written})
 
 
 if __name__ == "__main__":

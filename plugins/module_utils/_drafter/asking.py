@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._drafter import (
     drafter,
     engines,
     formats,
+    jsontext,
     judgement,
     loading,
     rules_layers,
@@ -50,6 +52,15 @@ class Judgement:
     effective: dict[str, Any] | None
     findings: list[Finding]
     remaining: list[Finding]
+
+    def text(self) -> str:
+        """The mended config.json: the drafter's own, with nothing else changed than what is mended."""
+        text = self.drafter.text
+        for path, value in self.verdict.edits.items():
+            text = jsontext.set_value(text, path, value)
+        if not formats.same(json.loads(text), self.verdict.mended.config):
+            raise RefusedError(f"{self.drafter.path} can't be mended as text, which is a fault of this collection")
+        return text
 
     @property
     def lasting_warnings(self) -> list[Finding]:

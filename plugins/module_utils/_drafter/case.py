@@ -118,4 +118,4 @@ def spoken(value: Any) -> str:
         return "[" + ", ".join(map(spoken, value)) + "]"
     if value is None or isinstance(value, bool):
         return {None: "null", True: "true", False: "false"}[value]
-    return f'"{value}"' if isinstance(value, str) and formats.whole(value) is not None else str(value)
+    return f'"{value}"' if isinstance(value, str) and formats.spelt(value) is not MISSING else str(value)

@@ -50,8 +50,18 @@ _TOP = (
     "is_causal",
     "quantization_config",
 )
-# What is a whole number, whatever a template made of it.
-_WHOLE = frozenset((*_NUMBERS, *_DFLASH2, "mask_token_id", "block_size", "num_speculative_tokens", "swa_window_size"))
+TRUTHS = (
+    "use_sliding_window",
+    "is_causal",
+    "causal",
+    "use_swa",
+    "sliding_window_non_causal",
+    "sample_from_anchor",
+)
+# What is no string, whatever a template made of it.
+_TYPED = frozenset(
+    (*_NUMBERS, *_DFLASH2, *TRUTHS, "mask_token_id", "block_size", "num_speculative_tokens", "swa_window_size")
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,10 +193,13 @@ def same(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def whole(value: Any) -> int | None:
-    """The whole number that a string spells."""
-    spelt = isinstance(value, str) and re.fullmatch(r"[0-9]{1,15}", value)
-    return int(value) if spelt else None
+def spelt(value: Any) -> Any:
+    """The whole number or the truth that a string spells, such as 24 for "24", or MISSING."""
+    if not isinstance(value, str):
+        return MISSING
+    if re.fullmatch(r"[0-9]{1,15}", value):
+        return int(value)
+    return {"true": True, "false": False}.get(value.lower(), MISSING)
 
 
 def understand(values: Mapping[str, Any], form: Format) -> tuple[dict[str, Any], dict[Path, Any]]:
@@ -203,8 +216,8 @@ def understand(values: Mapping[str, Any], form: Format) -> tuple[dict[str, Any],
             if whole_of:
                 raise RefusedError(f"{key(path)} can't be asserted by itself; assert the whole of {key(whole_of)}")
             plain[path] = value
-        elif fact in _WHOLE and whole(value) is not None:
-            known[fact] = whole(value)
+        elif fact in _TYPED:
+            known[fact] = value if spelt(value) is MISSING else spelt(value)
         else:
             known[fact] = decode(owner, fact, value)
     return known, plain

@@ -20,6 +20,7 @@ RULES: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     rules_mask.mask_token,
     rules_layers.target_layer_ids,
     rules_window.refused,
+    rules_window.truths,
     rules_window.window,
     rules_window.rope,
     rules_layers.block_size,

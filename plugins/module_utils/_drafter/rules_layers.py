@@ -72,12 +72,12 @@ def aux_layers(case: Case) -> list[int]:
 
 def block_size(case: Case) -> Iterator[Finding]:
     stated = {formats.key(path): formats.look(case.config, path) for path in case.places("block_size")}
-    block, spelt = case.get("block_size"), formats.whole(case.get("block_size"))
+    block, number = case.get("block_size"), formats.spelt(case.get("block_size"))
     if not case.has("block_size"):
         why = "without it nobody knows how many tokens to speculate; assert it in values"
         yield case.say("block_size", why, severity=WARNING)
     elif not is_int(block) or block < 2:
-        wanted = MISSING if spelt is None or spelt < 2 else spelt
+        wanted = number if is_int(number) and number > 1 else MISSING
         yield case.say("block_size", "a block is a whole number, 2 at least; assert it in values", wanted=wanted)
     elif any(value != block for value in stated.values()):
         both = " and ".join(f"{key} {value}" for key, value in stated.items())

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import ERROR, FILE, WARNING, Case, Finding
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import is_int, whole
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import is_int, spelt
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.target import Token
 
 _DIES = "the server dies at its first request"
@@ -17,11 +17,11 @@ _DIES = "the server dies at its first request"
 
 def mask_token(case: Case) -> Iterator[Finding]:
     mask, named = case.get("mask_token_id"), _named(case)
-    spelt, impossible = whole(mask), _impossible(case, mask)
+    number, impossible = spelt(mask), _impossible(case, mask)
     if not case.has("mask_token_id"):
         yield _wrong(case, "the engine needs one", FILE, named)
-    elif spelt is not None:
-        yield case.say("mask_token_id", f"a string is no token: {_DIES}", wanted=spelt)
+    elif is_int(number):
+        yield case.say("mask_token_id", f"a string is no token: {_DIES}", wanted=number)
     elif not is_int(mask):
         yield _wrong(case, f"it is no whole number: {_DIES}", FILE, named)
     elif impossible is not None:

@@ -71,12 +71,15 @@ def width(case: Case) -> Iterator[Finding]:
     shape = case.weights.shape("fc.weight", 2)
     if shape is None or not case.width:
         return
-    evidence = case.weights.cite("fc.weight")
-    if shape[1] % case.width:
+    ids, hidden = case.get("target_layer_ids"), case.target.hidden_size if case.target else None
+    if hidden and isinstance(ids, list) and shape[1] == len(ids) * hidden != len(ids) * case.width:
+        why = f"the target's hidden states are {hidden} wide, and fc takes {len(ids)} of them"
+        yield case.say("target_hidden_size", why, case.weights.cite("fc.weight"), wanted=hidden)
+    elif shape[1] % case.width:
         why = f"the {shape[1]} inputs of fc are no multiple of {case.width}; assert the target's hidden size in values"
-        yield case.say("target_hidden_size", why, evidence)
-    elif case.target and case.target.hidden_size and case.width % case.target.hidden_size:
-        why = f"the target's hidden states are {case.target.hidden_size} wide: this drafter belongs to another target"
+        yield case.say("target_hidden_size", why, case.weights.cite("fc.weight"))
+    elif case.target and hidden and case.width % hidden:
+        why = f"the target's hidden states are {hidden} wide: this drafter belongs to another target"
         yield case.say("target_hidden_size", why, f"{case.target.config}: hidden_size")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import formats
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import FILE, NOTE, WARNING, Case, Finding
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import ERROR, FILE, NOTE, WARNING, Case, Finding
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.effective import (
     DEFAULTS,
     FULL,
@@ -29,29 +29,31 @@ def refused(case: Case) -> Iterator[Finding]:
     if not case.effective.refusal:
         return
     name, why = case.effective.refusal
-    proof = case.weights.proofs.get("num_hidden_layers")
-    types = case.get("layer_types")
-    if name == "layer_types" and proof and isinstance(types, list) and len(types) == proof.value:
-        unknown = [word for word in types if word not in (FULL, SLIDING)]
-        if not unknown:
-            return  # the number of layers is wrong, and is said to be
-    why = f"the loader refuses the file: {why}"
+    proof, types = case.weights.proofs.get("num_hidden_layers"), case.get("layer_types")
+    if name == "layer_types" and proof and isinstance(types, list) and len(types) == proof.value and _known(types):
+        return  # the number of layers is wrong, and is said to be
+    found = case.get(name) if name in case.form.places else case.config.get(name)
+    wanted = formats.spelt(found)
+    why = f"the loader refuses the file: {why}" + ("; assert it in values" if wanted is MISSING else "")
     if name in case.form.places:
-        wanted = _spelt(case.get(name))
-        evidence = proof.evidence if proof and name == "layer_types" else FILE
-        yield case.say(name, why if wanted is not MISSING else f"{why}; assert it in values", evidence, wanted=wanted)
+        yield case.say(name, why, proof.evidence if proof and name == "layer_types" else FILE, wanted=wanted)
     else:
-        found = case.config.get(name)
-        wanted = _spelt(found)
-        yield Finding(name, found, wanted, "error", why, FILE, ((name,),) if wanted is not MISSING else ())
+        yield Finding(name, found, wanted, ERROR, why, FILE, () if wanted is MISSING else ((name,),))
 
 
-def _spelt(value: Any) -> Any:
-    """The value that a string spells, such as 24 for "24", or MISSING."""
-    number = formats.whole(value)
-    if number is not None:
-        return number
-    return {"true": True, "false": False}.get(value.lower(), MISSING) if isinstance(value, str) else MISSING
+def _known(types: list[Any]) -> bool:
+    return all(word in (FULL, SLIDING) for word in types)
+
+
+def truths(case: Case) -> Iterator[Finding]:
+    """What the engine takes for true because it is there, even if it says "false"."""
+    for fact in formats.TRUTHS:
+        if fact != "use_sliding_window" and case.has(fact) and not isinstance(case.get(fact), bool):
+            spelt = formats.spelt(case.get(fact))
+            wanted = spelt if isinstance(spelt, bool) else MISSING
+            yield case.say(
+                fact, "it must be true or false; the engine takes it for whatever Python does", wanted=wanted
+            )
 
 
 def window(case: Case) -> Iterator[Finding]:
@@ -64,6 +66,8 @@ def window(case: Case) -> Iterator[Finding]:
             yield case.say("use_sliding_window", why, wanted=True)
         else:
             yield case.say(where, f"layers slide over no window: the engine refuses to start; {_SIZE}")
+    elif case.has("layer_types") and not case.effective.refusal and not _known(case.effective.values["layer_types"]):
+        yield case.say("layer_types", f"the engine knows {SLIDING}, and takes every other word for {FULL}; {_TYPES}")
     elif any(size is not None for size in resolved):
         yield from _plausible(case, where)
     elif not case.effective.refusal:
@@ -105,6 +109,8 @@ def _plausible(case: Case, where: str) -> Iterator[Finding]:
 
 
 def rope(case: Case) -> Iterator[Finding]:
-    if case.get("rope_theta") is MISSING:
+    section = case.config.get("rope_parameters")
+    by_type = isinstance(section, dict) and any(isinstance(value, dict) for value in section.values())
+    if case.get("rope_theta") is MISSING and not by_type:
         default = VLLM_ROPE_THETA if case.form is formats.SPECULATORS else ROPE_THETA
         yield case.say("rope_theta", f"left out, it is silently {default:.0f}", severity=WARNING)

@@ -415,13 +415,13 @@ def test_a_place_that_cannot_hold_it_is_named(wrong, tmp_path, call):
     """A parent that is a file can't hold an overlay, not even for root."""
     (tmp_path / "file").write_text("")
     result = call("drafter_config", path=wrong, dest=tmp_path / "file/overlay", values=VALUES)
-    assert result["msg"] == f"Nothing was changed: {tmp_path}/file: File exists."
+    assert result["msg"] == f"{tmp_path}/file: File exists. The drafter is as it was."
 
 
 def test_a_dangling_link_beside_the_weights_is_named(wrong, tmp_path, call):
     (wrong / "tokenizer.json").symlink_to("/nowhere/tokenizer.json")
     result = call("drafter_config", path=wrong, dest=tmp_path / "overlay", values=VALUES)
-    assert result["msg"] == f"Nothing was changed: {wrong}/tokenizer.json: No such file or directory."
+    assert result["msg"] == f"{wrong}/tokenizer.json: No such file or directory. The drafter is as it was."
 
 
 def test_what_is_served_with_a_doubt_is_warned_of(tmp_path, judge):

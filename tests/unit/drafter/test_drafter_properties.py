@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from published import PUBLISHED
 from synthetic import TINY, changed, config, drafter, target
 
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter import asking, formats, jsontext
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter import asking, formats
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 
 DEFAULTS = {name: spec.get("default") for name, spec in asking.ARGUMENTS.items()}
@@ -52,10 +52,7 @@ def mend(path, **params):
         judged = asking.judge({**DEFAULTS, "path": str(path), **params}, mended=True)
     except RefusedError:
         return None
-    text = judged.drafter.text
-    for place, value in judged.verdict.edits.items():
-        text = jsontext.set_value(text, place, value)
-    assert json.loads(text) == judged.case.config
+    text = judged.text()
     json.dumps(judged.public())
     assert not judged.remaining or judged.drafter.directory in judged.complaint()
     return judged, text

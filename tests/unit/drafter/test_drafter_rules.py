@@ -66,6 +66,9 @@ def only(judged, key, severity="error"):
         pytest.param({"layer_types": [S] * 4}, "layer_types", NOTHING, "there are 4 for 3 layers", id="many types"),
         pytest.param({"layer_types": "S"}, "layer_types", NOTHING, "no list of words", id="types as a word"),
         pytest.param({"layer_types": [S, S, "slide"]}, "layer_types", NOTHING, "slide is no kind of layer", id="unknown type"),
+        pytest.param({"layer_types": [S, S, "conv"]}, "layer_types", NOTHING, "takes every other word for", id="another type"),
+        pytest.param({"is_causal": "false"}, "is_causal", False, "must be true or false", id="causality as a word"),
+        pytest.param({"dflash_config.causal": 0}, "dflash_config.causal", NOTHING, "true or false", id="causality as a number"),
         pytest.param({"layer_types": [F] * 3}, "layer_types", NOTHING, "used by no layer", id="a window for nobody"),
         pytest.param({"layer_types": DROP}, "layer_types", NOTHING, "the window is lost", id="no types"),
         pytest.param({"layer_types": None}, "layer_types", NOTHING, "the window is lost", id="null types"),
@@ -155,6 +158,8 @@ def test_the_target_is_evidence(its_target, document, key, why, find):
 def test_a_drafter_with_its_own_embeddings_may_differ_in_size(find):
     judged = find(config(), {**TINY, "embed_tokens.weight": [512, 64]}, {"hidden_size": 96})
     assert [f.key for f in judged.remaining] == ["target_hidden_size"]
+    judged = find(config(), {**TINY, "embed_tokens.weight": [512, 64], "fc.weight": [64, 288]}, {"hidden_size": 96})
+    assert (judged.verdict.edits, judged.remaining) == ({("target_hidden_size",): 96}, [])
     judged = find(
         config(target_hidden_size=96),
         {**TINY, "embed_tokens.weight": [512, 64], "fc.weight": [64, 288]},
