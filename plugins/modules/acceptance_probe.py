@@ -11,10 +11,12 @@ short_description: Measure how much of what the drafter proposes a running vLLM 
 version_added: "0.1.0"
 author: The llmops.vllm authors (@llmops)
 description:
-  - Sends real requests to a running vLLM server and takes the differences of its counters of speculative decoding.
+  - Sends real requests to a running vLLM server and takes the differences of its counters of speculative decoding. The
+    requests are greedy (temperature 0) and streamed.
   - Judges the acceptance length, the acceptance of the first drafted token, and a drop against an earlier measurement,
     and says in words what the pattern of the figures points to.
-  - Fails unless the verdict is V(pass). The figures are returned either way.
+  - Fails unless the verdict is V(pass). The figures are returned either way. Without a limit it only measures, and warns
+    where the figures show a fault.
   - A wrong drafter changes no text; it shows only here and in the speed.
 options:
   url:
@@ -37,7 +39,9 @@ options:
     type: list
     elements: str
   prompts_file:
-    description: A file on the managed host with one prompt a line.
+    description:
+      - A file on the managed host with one prompt a line.
+      - A line may also be a JSON string, or a JSON object with the prompt as C(prompt), so that a prompt can hold line breaks.
     type: path
   unique_prefix:
     description:
@@ -49,8 +53,9 @@ options:
     description:
       - V(short) asks the prompts as they are.
       - V(long) puts a long text before each, to see whether the drafter's sliding window survives.
-      - V(repeated) asks every prompt twice and measures the second time, to see whether prefix caching
-        spoils the drafter.
+      - V(repeated) asks every prompt twice and measures the second time, to see whether prefix caching spoils the drafter.
+        Unless O(unique_prefix) is off, one text of a quarter of O(long_tokens) stands before all of them.
+      - The limits hold in each of them.
     type: list
     elements: str
     choices: [short, long, repeated]
@@ -76,6 +81,7 @@ options:
     description:
       - What to hand to the chat template. A drafter trained without thinking wants C(enable_thinking) to be false.
     type: dict
+    default: {}
   request_timeout:
     description: Seconds for one request, from its start to its last token.
     type: float
@@ -86,7 +92,9 @@ options:
     default: 900
   log:
     description:
-      - The server's log, to read its lines on speculative decoding where the server shows no counters at C(/metrics).
+      - The server's log, for where the server shows no counters at C(/metrics). The lines on speculative decoding that it
+        gains during the probe are added up, as every version of vLLM writes them.
+      - The server writes such a line every 10 seconds; for the last one this module waits 30 seconds at most.
     type: path
   acceptance_length:
     description: The least acceptance length (1 + accepted / drafts) that passes, in every phase.
@@ -104,7 +112,9 @@ options:
     type: int
     default: 100
   baseline:
-    description: What this module returned earlier, or a dictionary with at least C(acceptance_length).
+    description:
+      - What this module returned earlier, or a dictionary with at least C(acceptance_length).
+      - Phases that both have are compared with each other, otherwise the whole with the whole.
     type: dict
   max_drop:
     description: The largest drop of the acceptance length against O(baseline) that passes, as a fraction.
@@ -114,7 +124,7 @@ attributes:
   check_mode:
     description: Can run in check mode without changing anything.
     support: full
-    details: In check mode nothing is sent and nothing is judged; it says what it would do.
+    details: In check mode nothing is sent and nothing is judged, so there is no verdict; it says what it would do.
   diff_mode:
     description: Shows what changed.
     support: none
@@ -139,10 +149,22 @@ EXAMPLES = r"""
     phases: [short, long, repeated]
     acceptance_length: 2.5
 
-- name: Compare with what was measured before the upgrade
+- name: Measure before an upgrade
+  llmops.vllm.acceptance_probe:
+  register: before
+
+- name: Compare with that after it
   llmops.vllm.acceptance_probe:
     baseline: "{{ before }}"
     max_drop: 0.1
+
+- name: Measure with prompts of one's own, through a gateway that hides the counters
+  llmops.vllm.acceptance_probe:
+    url: https://llm.example.com
+    api_key: "{{ vaulted_key }}"
+    prompts_file: /srv/prompts.jsonl
+    concurrency: 4
+    log: /var/log/vllm/server.log
 """
 
 RETURN = r"""
@@ -151,7 +173,8 @@ verdict:
     - V(pass) or V(fail) as demanded.
     - V(insufficient) if the figures can't carry a judgement.
     - V(no_speculation) if the server answers without drafting.
-    - V(unreachable) if it gives no usable answer.
+    - V(unreachable) if it gives no usable answer. It is down, asleep or hanging, wants another key, does not serve the
+      model, refuses the requests, or dies of them.
   returned: not in check mode
   type: str
   sample: pass
@@ -212,7 +235,7 @@ prompt_tokens:
   returned: when the server answered
   type: int
 cache_hits:
-  description: Prompt tokens that the server took from its prefix cache.
+  description: Prompt tokens that the server took from its prefix cache; null if it does not tell.
   returned: when the server answered
   type: int
 phases:
