@@ -307,7 +307,7 @@ def wait(params: dict[str, Any], profile: Profile) -> tuple[dict[str, Any], list
     finally:
         waker.close()
         source.close()
-    return result, waiting.judge.notes + source.notes
+    return result, waiting.notes()
 
 
 def would_wait(params: dict[str, Any]) -> dict[str, Any]:

@@ -25,6 +25,7 @@ class Follower:
     """
 
     stream = -1
+    lag = 0.0
 
     def __init__(self, path: str, mark: dict[str, Any] | None = None, since: str = "start", tail: bytes = b"") -> None:
         self.path = path

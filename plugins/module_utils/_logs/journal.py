@@ -23,17 +23,18 @@ class Journal:
     """
 
     tail = b""
+    lag = 1.0
+    """What a process wrote last may come so long after its end."""
 
     def __init__(self, unit: str, mark: dict[str, Any] | None = None, since: str = "start") -> None:
         self.unit = unit
         self.cursor = str((mark or {}).get("cursor") or "")
         self.generation = 0
         self.notes: list[str] = []
-        self._since = since
+        self._end = since == "end"
         self._process: subprocess.Popen[bytes] | None = None
         self._following = False
         self._rest = b""
-        self._given = 0
 
     def __str__(self) -> str:
         return f"the journal of {self.unit}"
@@ -44,7 +45,7 @@ class Journal:
 
     @property
     def found(self) -> bool:
-        return self._given > 0
+        return self._process is not None
 
     @property
     def stream(self) -> int:
@@ -52,7 +53,7 @@ class Journal:
 
     def read(self) -> bytes:
         if self._process is None:
-            self._start()
+            self._start(follow=self._end and not self.cursor)
         assert self._process and self._process.stdout
         while True:
             try:
@@ -67,7 +68,6 @@ class Journal:
                 return b""
             lines = self._lines(data)
             if lines:
-                self._given += len(lines)
                 return lines
 
     def lines_before(self, offset: int) -> int:
@@ -83,15 +83,23 @@ class Journal:
                 self._process.stderr.close()
             self._process = None
 
-    def _start(self, follow: bool = False) -> None:
+    def _start(self, follow: bool) -> None:
         self.close()
         command = ["journalctl", "--quiet", "--no-pager", "--output=json", f"--output-fields={FIELDS}"]
-        command += ["--follow", "--no-tail"] if follow else []
+        mine = [
+            f"_SYSTEMD_UNIT={self.unit}",
+            "+",
+            f"UNIT={self.unit}",
+        ]  # what it wrote, and what systemd wrote about it
+        if follow:
+            command += ["--follow", "--no-tail" if self.cursor or not self._end else "--lines=0"]
         if self.cursor:
             command.append(f"--after-cursor={self.cursor}")
-        elif self._since == "end":
-            command.append("--lines=0")
-        command += _matches(self.unit)
+        elif not self._end:
+            invocation = show(self.unit).get("InvocationID")
+            if invocation:
+                mine = [f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"INVOCATION_ID={invocation}"]
+        command += mine
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -125,11 +133,3 @@ def message(entry: dict[str, Any]) -> bytes:
     if isinstance(said, list):
         return bytes(said) if all(isinstance(b, int) for b in said) else b""
     return said.encode("utf-8", "replace") if isinstance(said, str) else b""
-
-
-def _matches(unit: str) -> list[str]:
-    """What the unit's present invocation wrote, and what systemd wrote about it."""
-    invocation = show(unit).get("InvocationID")
-    if not invocation:
-        return [f"_SYSTEMD_UNIT={unit}", "+", f"UNIT={unit}"]
-    return [f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"INVOCATION_ID={invocation}"]

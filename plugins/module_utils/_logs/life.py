@@ -75,6 +75,11 @@ class Process:
             time.sleep(0.02)
         return self._left
 
+    def stopped(self) -> bool:
+        """Whether it ended by the signals that people and supervisors stop a server with."""
+        end = self.ended()
+        return end is not None and end.signal in (signal.SIGTERM, signal.SIGINT)
+
     def missing(self, now: float) -> str:
         """A part of the living server that has been gone for long without a word: "VLLM::EngineCore (pid 7)"."""
         if now < self._next:
@@ -92,6 +97,11 @@ class Process:
             elif now - part[2] >= MISSED:
                 return f"{part[1]} (pid {pid})"
         return ""
+
+    def notes(self) -> list[str]:
+        if self.pidfile and not self.pid:
+            return [f"There was no pid file {self.pidfile}, so nobody looked whether the process lives."]
+        return []
 
     def _read_pidfile(self) -> None:
         record = processes.read_pidfile(self.pidfile)
@@ -145,6 +155,13 @@ class Unit:
         number = int(status)
         return Exit(number, None, "") if code == "1" else Exit(None, number, "")
 
+    def stopped(self) -> bool:
+        """Whether systemd is content with its end, by a stop or a success; it may have forgotten how it was."""
+        return self._shown.get("ActiveState") == "inactive" and self._shown.get("Result") == "success"
+
+    def notes(self) -> list[str]:
+        return []
+
     def missing(self, now: float) -> str:
         return ""
 
@@ -167,11 +184,6 @@ def show(unit: str) -> dict[str, str]:
     if shown.get("LoadState") == "not-found":
         raise NothingToWatchError(f"There is no unit {unit} on this host.")
     return shown
-
-
-def asked_to_stop(end: Exit | None) -> bool:
-    """Whether it ended by the signals that people and supervisors stop a server with."""
-    return end is not None and end.signal in (signal.SIGTERM, signal.SIGINT)
 
 
 def _left_by_zombie(pid: int) -> Exit | None:

@@ -12,7 +12,6 @@ from typing import Any, Protocol
 from ansible_collections.llmops.vllm.plugins.module_utils._host.processes import Exit
 from ansible_collections.llmops.vllm.plugins.module_utils._logs import scan
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge, Match
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import asked_to_stop
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.probe import Probe
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import Scanner
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.wake import Waker
@@ -30,6 +29,7 @@ class Source(Protocol):
 
     generation: int
     tail: bytes
+    lag: float
     notes: list[str]
 
     @property
@@ -53,6 +53,10 @@ class Life(Protocol):
     def dead(self) -> bool: ...
 
     def ended(self) -> Exit | None: ...
+
+    def stopped(self) -> bool: ...
+
+    def notes(self) -> list[str]: ...
 
     def missing(self, now: float) -> str: ...
 
@@ -104,6 +108,7 @@ class Wait:
         self._drained = False
         self._moved = elapsed  # when the log said something new
         self._touched = elapsed  # when it grew
+        self._died = 0.0
         self._failed_at: float | None = None
 
     def dump(self) -> dict[str, Any]:
@@ -129,6 +134,10 @@ class Wait:
         self.judge.load(known["judge"])
         self.life.load(known["life"])
 
+    def notes(self) -> list[str]:
+        """What should not have been so."""
+        return [*self.judge.notes, *self.source.notes, *self.life.notes()]
+
     def mark(self) -> dict[str, Any]:
         """Where the next wait would begin: at a line's start."""
         return self.source.mark(unread=len(self.scanner.rest))
@@ -145,19 +154,22 @@ class Wait:
     def run(self) -> str:
         """Wait; returns the verdict."""
         while True:
-            self.dead = self.life.dead()  # before reading: what it wrote last is then read too
+            if not self.dead and self.life.dead():  # before reading: what it wrote last is then read too
+                self.dead, self._died = True, self.elapsed
             self._read()
             verdict = self._verdict()
             if verdict:
                 if self.dead:
                     self.exit = self.life.ended()
                 return verdict
-            self.waker.wait(self._patience(), self.life.pid)
+            self.waker.wait(self._patience(), 0 if self.dead else self.life.pid)
 
     def _read(self) -> None:
         """Everything that is there, as far as time allows."""
         rest = len(self.scanner.rest)
-        limit = min(self.limits.timeout or NOW, self.limits.slice or NOW)
+        limit = self.limits.timeout or NOW
+        if self.limits.slice is not None:
+            limit = min(limit, self.limits.slice)
         self._drained = False
         while not self._drained:
             generation = self.source.generation
@@ -187,13 +199,13 @@ class Wait:
         if judge.failed:
             self._failed_at = now if self._failed_at is None else self._failed_at
             settled = now - self._touched >= SETTLED or now - self._failed_at >= UNSETTLED
-            return "failed" if self.dead or late or settled else ""
+            return "failed" if self._silenced() or late or settled else ""
         if judge.stopping:
             return "stopped"
-        if (self.dead or late or now - self._touched >= SETTLED) and self._finish_line():
+        if (self._silenced() or late or now - self._touched >= SETTLED) and self._finish_line():
             return self._verdict()
         if self.dead:
-            return self._after_death()
+            return self._after_death() if self._silenced() or late else ""
         if judge.ready:
             return "ready"
         if self.probe and self.probe.due(now):
@@ -211,6 +223,10 @@ class Wait:
             return "stalled"
         return "pending" if self.limits.slice is not None and now >= self.limits.slice else ""
 
+    def _silenced(self) -> bool:
+        """Whether the process is gone and all that it wrote is there."""
+        return self.dead and self.elapsed - max(self._touched, self._died) >= self.source.lag
+
     def _finish_line(self) -> bool:
         """Take the last line as it stands, if that decides something."""
         other = self.scanner.glance(self.elapsed)
@@ -224,11 +240,11 @@ class Wait:
         if self.judge.ready:
             if not self.judge.profile.vllm and (end is None or end.code == 0):
                 return "ready"  # a job, other than a server, may end when it is done
-            return "stopped" if asked_to_stop(end) else "failed"
+            return "stopped" if self.life.stopped() else "failed"
         self.judge.last_words()
         if self.judge.failed or self.judge.cause():
             return "failed"
-        return "stopped" if asked_to_stop(end) else "exited"
+        return "stopped" if self.life.stopped() else "exited"
 
     def line_base(self) -> int:
         """How many lines of the file lie before the first that was read, for those who look it up by number."""
@@ -238,6 +254,8 @@ class Wait:
         """Seconds until something is due by the clock."""
         now = self.elapsed
         due = [self.limits.timeout]
+        if self.dead:
+            due.append(max(self._touched, self._died) + self.source.lag)
         if self.limits.slice is not None:
             due.append(self.limits.slice)
         if self.limits.stall:

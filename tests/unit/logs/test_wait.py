@@ -193,6 +193,13 @@ def test_a_pid_file_that_holds_a_number(make, tmp_path, writer):
     assert make(pidfile=tmp_path / "pid").run() == "ready"
 
 
+def test_a_pid_file_that_is_not_there_is_told(make, tmp_path, path):
+    path.write_bytes(READY)
+    wait = make(pidfile=tmp_path / "pid")
+    assert wait.run() == "ready"
+    assert wait.notes() == [f"There was no pid file {tmp_path}/pid, so nobody looked whether the process lives."]
+
+
 def test_ready_and_then_dead_is_failed(make, writer):
     writer.write(READY)
     writer.say("exit 0")
