@@ -42,10 +42,11 @@ demo: .venv/controller | check $(LINK)
 	@mkdir -p .demo
 	@stop() { $(PLAY) playbooks/stop.yml > /dev/null; }; trap 'stop; exit 130' INT TERM; \
 	$(PLAY) playbooks/compare.yml $(if $(KEEP),-e vllm_compare_keep=true)
-	@$(if $(KEEP),printf '%s\n' "The mended drafter serves. Try it:" \
-	  "  curl -s http://127.0.0.1:18500/v1/chat/completions -H 'Content-Type: application/json' \\" \
-	  "    -d '{\"model\": \"tiny\", \"messages\": [{\"role\": \"user\", \"content\": \"Recite chapter 3\"}], \"temperature\": 0}'" \
-	  "and end it with: make stop",true)
+ifdef KEEP
+	@echo "The mended drafter serves. Try it, and end it with: make stop"
+	@echo "  curl -s http://127.0.0.1:18500/v1/chat/completions -H 'Content-Type: application/json' \\"
+	@echo "    -d '{\"model\": \"tiny\", \"messages\": [{\"role\": \"user\", \"content\": \"Recite chapter 3\"}], \"temperature\": 0}'"
+endif
 
 stop: .venv/controller | $(LINK)
 	@$(PLAY) playbooks/stop.yml
