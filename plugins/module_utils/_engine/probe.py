@@ -12,16 +12,12 @@ import os
 import statistics
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._engine import metrics, prompts
+from ansible_collections.llmops.vllm.plugins.module_utils._engine import metrics, prompts, sources
 from ansible_collections.llmops.vllm.plugins.module_utils._engine.requests import Answer, NoAnswerError, Server
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower, NotALogError
 
 PHASES = ("short", "long", "repeated")
-# The engine sends a token before it counts it, and logs its figures every ten seconds unless told otherwise.
-SETTLE_METRICS = 5.0
-SETTLE_LOG = 30.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,98 +109,9 @@ def measure(server: Server, plan: Plan) -> Measurement:
     deadline = time.monotonic() + plan.timeout
     model, room = _choose(server, plan, deadline)
     version = server.version(deadline)
-    source = _source(server, plan, deadline)
+    source = sources.find(server, plan.log, deadline)
     phases = {name: _phase(name, server, plan, model, room, source, deadline) for name in plan.phases}
     return Measurement(model, version, source.words, phases)
-
-
-class _Source(Protocol):
-    """Where the engine tells what it counts."""
-
-    words: str
-
-    def mark(self, deadline: float) -> None:
-        """Count from here on."""
-
-    def since(self, answers: Sequence[Answer], deadline: float) -> metrics.Counters:
-        """What was counted since the mark, once our own answers are in it or don't want to be."""
-
-
-class _Nothing:
-    def __init__(self, words: str) -> None:
-        self.words = words
-
-    def mark(self, deadline: float) -> None:
-        pass
-
-    def since(self, answers: Sequence[Answer], deadline: float) -> metrics.Counters:
-        return metrics.Counters()
-
-
-class _Metrics:
-    words = "/metrics"
-
-    def __init__(self, server: Server) -> None:
-        self._server = server
-        self._before = metrics.Counters()
-
-    def mark(self, deadline: float) -> None:
-        self._before = self._read(deadline)
-
-    def since(self, answers: Sequence[Answer], deadline: float) -> metrics.Counters:
-        until = min(deadline, time.monotonic() + SETTLE_METRICS)
-        tokens = sum(a.tokens for a in answers)
-        while True:
-            try:
-                counted = metrics.delta(self._before, self._read(deadline))
-            except metrics.CountersResetError as e:
-                raise NoAnswerError(
-                    "The server was restarted during the probe",
-                    str(e),
-                    "Find out why (its log, its exit record), wait until it is ready, and probe again",
-                ) from None
-            if (counted.generated or 0) >= tokens or time.monotonic() > until:
-                return counted
-            time.sleep(0.05)
-
-    def _read(self, deadline: float) -> metrics.Counters:
-        status, text = self._server.metrics(deadline)
-        if status != 200:
-            raise NoAnswerError(
-                "The server stopped showing its counters during the probe",
-                f"/metrics answered {status}; {self._server.health()}",
-                "Read the server's log",
-            )
-        return metrics.read(text)
-
-
-class _Log:
-    def __init__(self, path: str) -> None:
-        self.words = f"the lines that {path} gained"
-        self._follower = Follower(path, since="end")
-
-    def mark(self, deadline: float) -> None:
-        self._read()
-
-    def since(self, answers: Sequence[Answer], deadline: float) -> metrics.Counters:
-        until = min(deadline, time.monotonic() + SETTLE_LOG)
-        tokens = sum(a.tokens for a in answers)
-        text = ""
-        while True:
-            text += self._read()
-            counted = metrics.read_log(text)
-            # The first token of an answer needs no draft, and what the last draft proposes beyond the end is lost.
-            if (counted.generated or 0) >= tokens - 2 * len(answers) or time.monotonic() > until:
-                return counted
-            time.sleep(0.25)
-
-    def _read(self) -> str:
-        try:
-            return b"".join(iter(self._follower.read, b"")).decode(errors="replace")
-        except NotALogError as e:
-            raise NoAnswerError(
-                "The log can't be read", str(e).rstrip("."), "Give the path of the server's log"
-            ) from None
 
 
 def _choose(server: Server, plan: Plan, deadline: float) -> tuple[str, int | None]:
@@ -219,28 +126,8 @@ def _choose(server: Server, plan: Plan, deadline: float) -> tuple[str, int | Non
     )
 
 
-def _source(server: Server, plan: Plan, deadline: float) -> _Source:
-    try:
-        status, text = server.metrics(deadline)
-    except NoAnswerError as e:
-        status, text = 0, e.evidence
-    counters = metrics.read(text) if status == 200 else metrics.Counters()
-    if counters.asleep or server.sleeping(deadline):
-        raise NoAnswerError(
-            "The engine sleeps",
-            f"It says so itself, while {server.health()}",
-            "Wake it (POST /wake_up) and probe again",
-        )
-    if counters.heard:
-        return _Metrics(server)
-    if plan.log:
-        return _Log(plan.log)
-    shown = "shows no counter of vLLM" if status == 200 else f"answered {status}" if status else f"gave nothing: {text}"
-    return _Nothing(f"/metrics (it {shown}; no log was named)")
-
-
 def _phase(
-    name: str, server: Server, plan: Plan, model: str, room: int | None, source: _Source, deadline: float
+    name: str, server: Server, plan: Plan, model: str, room: int | None, source: sources.Source, deadline: float
 ) -> Phase:
     bodies = [
         {
@@ -254,7 +141,7 @@ def _phase(
     ]
     if name == "repeated":
         _ask([{**body, "max_tokens": 1} for body in bodies], name, server, plan, deadline)
-    source.mark(deadline)
+    source.mark()
     begun = time.monotonic()
     answers = _ask(bodies, name, server, plan, deadline)
     seconds = time.monotonic() - begun
