@@ -3,7 +3,7 @@
 #
 #   make demo          a wrong drafter config, measured, mended and measured again on the real engine
 #   make demo KEEP=1   the same, and the good server stays up
-#   make test          lint, unit tests, and the real engine driven by the playbooks
+#   make test          lint, unit tests, the real engine driven by the playbooks, and a fleet of real hosts
 #   make clean         away with all of it
 
 SHELL := /bin/bash
@@ -16,7 +16,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo stop test lint unit engine check clean
+.PHONY: help demo stop test lint unit engine fleet check clean
 
 help:
 	@sed -n 's/^#   /  /p' Makefile
@@ -51,7 +51,7 @@ endif
 stop: .venv/controller | $(LINK)
 	@$(PLAY) playbooks/stop.yml
 
-test: lint unit engine
+test: lint unit engine fleet
 
 lint: .venv/test | $(LINK)
 	ruff check .
@@ -66,6 +66,10 @@ unit: .venv/test | $(LINK)
 
 engine: .venv/test | check $(LINK)
 	pytest tests/e2e
+
+# Needs root and systemd-nspawn; says so where it can't.
+fleet: .venv/test | $(LINK)
+	pytest tests/fleet
 
 clean: | $(LINK)
 	@if [ -x $(BIN)/ansible-playbook ]; then $(PLAY) playbooks/stop.yml; fi
