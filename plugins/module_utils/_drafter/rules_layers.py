@@ -90,4 +90,5 @@ def block_size(case: Case) -> Iterator[Finding]:
             why = (
                 f"a block of {block} drafts {drafts}, so one of the two is wrong; assert the right block_size in values"
             )
+            yield case.say("block_size", why)
             yield case.say("num_speculative_tokens", why)

@@ -238,3 +238,41 @@ PUBLISHED = (
         },
     ),
 )  # fmt: skip
+
+# Somebody's own, from a public issue: right, though its ids don't follow the formula, and in no catalogue.
+OWN = Published(
+    "own/Qwen3.5-35B-A3B-speculator",
+    _speculators(
+        8,
+        248077,
+        [1, 6, 11, 16, 22, 27, 32, 37],
+        24576,
+        {
+            "head_dim": 256,
+            "hidden_size": 2048,
+            "intermediate_size": 6144,
+            "layer_types": [S] * 5,
+            "max_position_embeddings": 40960,
+            "num_attention_heads": 16,
+            "num_hidden_layers": 5,
+            "num_key_value_heads": 2,
+            "sliding_window": 2048,
+            "vocab_size": 248320,
+        },
+        sliding_window_non_causal=False,
+        sample_from_anchor=False,
+    ),
+    _mapped(shapes(5, 2048, 6144, 16, 2, 256, ids=8), 24576, 248320, 2048),
+    {
+        "aux_hidden_state_layer_ids": [1, 6, 11, 16, 22],
+        "block_size": 16,
+        "draft_vocab_size": 32000,
+        "mask_token_id": 248320,
+        "sliding_window_non_causal": "false",
+        "speculators_config.proposal_methods.0.speculative_tokens": 8,
+        "transformer_layer_config.head_dim": 128,
+        "transformer_layer_config.layer_types": [S] * 4,
+        "transformer_layer_config.sliding_window": None,
+        "transformer_layer_config.vocab_size": 151936,
+    },
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from published import PUBLISHED, QWEN36_27B, QWEN36_27B_SHAPES
+from published import OWN, PUBLISHED, QWEN36_27B, QWEN36_27B_SHAPES
 from synthetic import F, S, changed, drafter
 
 WRONG_27B = {
@@ -16,7 +16,7 @@ WRONG_27B = {
 }
 
 
-@pytest.mark.parametrize("published", PUBLISHED, ids=lambda p: p.name)
+@pytest.mark.parametrize("published", [*PUBLISHED, OWN], ids=lambda p: p.name)
 def test_a_right_one_has_no_error_and_no_change(published, tmp_path, judge):
     judged = judge(drafter(tmp_path / published.name.replace("/", "--") / "f00d", published.config, published.tensors))
 
@@ -26,7 +26,7 @@ def test_a_right_one_has_no_error_and_no_change(published, tmp_path, judge):
 
 @pytest.mark.parametrize(
     ("published", "key", "value"),
-    [pytest.param(p, key, value, id=f"{p.name}-{key}") for p in PUBLISHED for key, value in p.spoilt.items()],
+    [pytest.param(p, key, value, id=f"{p.name}-{key}") for p in [*PUBLISHED, OWN] for key, value in p.spoilt.items()],
 )
 def test_one_spoilt_key_is_named_as_an_error(published, key, value, tmp_path, judge):
     spoilt = changed(published.config, {key: value})
