@@ -1,0 +1,83 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which builds a host keeps: the newest, and those that a release names."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import glob
+import os
+import shutil
+from collections.abc import Iterator
+
+from ansible_collections.llmops.vllm.plugins.module_utils._build.installed import read_json
+
+
+def named(home: str) -> set[str] | None:
+    """The builds that any release of any instance names, by id or by the path of the venv. None if a release can't be read."""
+    builds = os.path.realpath(os.path.join(home, "builds"))
+    names = set()
+    for path in glob.glob(os.path.join(glob.escape(home), "instances", "*", "releases", "*", "release.json")):
+        build = read_json(path).get("build")
+        if not isinstance(build, dict):
+            return None
+        names.add(str(build.get("id")))
+        directory = os.path.realpath(os.path.dirname(str(build.get("venv"))))
+        if os.path.dirname(directory) == builds:
+            names.add(os.path.basename(directory))
+    return names
+
+
+def surplus(home: str, keep: int) -> list[str]:
+    """The builds beyond the newest, oldest last, without those that are named."""
+    builds = [path for path in glob.glob(os.path.join(glob.escape(home), "builds", "*")) if os.path.isdir(path)]
+    newest_first = sorted(builds, key=_age, reverse=True)
+    needed = named(home)
+    if needed is None:  # who knows what it needs
+        return []
+    return [path for path in newest_first[max(keep, 1) :] if os.path.basename(path) not in needed]
+
+
+def prune(home: str, keep: int) -> list[str]:
+    """Remove the surplus; what is being built stays."""
+    removed = []
+    for path in surplus(home, keep):
+        with _if_free(lock_of(path)) as free:
+            if free:
+                # The stamp goes first: what is half removed is no build.
+                for name in ("build.json", "venv"):
+                    if os.path.lexists(os.path.join(path, name)) and not os.path.isdir(os.path.join(path, name)):
+                        os.unlink(os.path.join(path, name))
+                shutil.rmtree(path)
+                removed.append(os.path.basename(path))
+    return removed
+
+
+def lock_of(build: str) -> str:
+    return os.path.join(build, "run", "build.lock")
+
+
+@contextlib.contextmanager
+def _if_free(path: str) -> Iterator[bool]:
+    """Hold a lock if nobody else does; a lock that was never made is free."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        yield True
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(descriptor)
+
+
+def _age(build: str) -> float:
+    """When it was stamped; when it was begun, if it wasn't."""
+    stamp = os.path.join(build, "build.json")
+    return os.stat(stamp if os.path.exists(stamp) else build).st_mtime

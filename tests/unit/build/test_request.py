@@ -1,0 +1,60 @@
+"""What is asked for, and what of it must not be said."""
+
+from __future__ import annotations
+
+import json
+
+from ansible_collections.llmops.vllm.plugins.module_utils._build import request
+from ansible_collections.llmops.vllm.plugins.module_utils._build.console import Console
+
+DATA = {
+    "id": "x",
+    "wanted": {
+        "mode": "git",
+        "python": "python3",
+        "commit": "0" * 40,
+        "picks": ["1" * 40],
+        "patches": [{"name": "a.patch", "text": "hunter2 in a patch"}],
+        "wheel": "https://me:pass-word@host/vllm.whl",
+        "environment": "digest",
+    },
+    "means": {
+        "home": "/opt/vllm",
+        "repo": "https://token-1234@host/vllm.git",
+        "index_url": "https://user:pass%40word@index/simple",
+        "environment": {"API_KEY": "canary-canary", "CUDA_HOME": "/usr/local/cuda", "MAX": "1"},
+    },
+}
+
+
+def read(tmp_path):
+    path = tmp_path / "request.json"
+    path.write_text(json.dumps(DATA))
+    return request.read(str(path))
+
+
+def test_lists_come_back_as_they_were(tmp_path):
+    asked = read(tmp_path)
+    assert asked.wanted.picks == ("1" * 40,)
+    assert asked.wanted.patches == (request.Text("a.patch", "hunter2 in a patch"),)
+    assert asked.means.tool == "pip"
+
+
+def test_what_all_may_read_has_no_secret(tmp_path):
+    public = json.dumps(read(tmp_path).public())
+    assert "https://***@host/vllm.whl" in public
+    for secret in ("pass-word", "hunter2", "canary", "token-1234"):
+        assert secret not in public
+
+
+def test_the_log_has_no_secret(tmp_path, capfd):
+    asked = read(tmp_path)
+    console = Console(1, asked.secrets(), asked.means.environment)
+    console.step(f"fetch from {asked.means.repo}")
+    console.attempt(["sh", "-c", 'echo "key $API_KEY of $MAX"; echo https://new:one@elsewhere/x; echo pass%40word'])
+    said = capfd.readouterr().out
+    assert "[1/1] fetch from https://***@host/vllm.git" in said
+    assert "key *** of 1" in said
+    assert "https://***@elsewhere/x" in said
+    for secret in ("token-1234", "canary", "pass%40word", "new:one"):
+        assert secret not in said
