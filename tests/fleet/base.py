@@ -16,7 +16,6 @@ from pathlib import Path
 TOOLS = (
     "apt-get",
     "bash",
-    "bridge",
     "debootstrap",
     "ip",
     "nsenter",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from .lease import Lease
 from .link import Link
-from .machine import wait_for
+from .machine import mac, wait_for
 
 BOOT = Path(__file__).with_name("boot.sh")
 ISOLATED = ["unshare", "--mount", "--net", "--pid", "--mount-proc", "--fork", "--kill-child"]
@@ -43,8 +43,7 @@ class Host:
         self.systemd = systemd
         self.address = str(lease.network[number])
         self.link = Link(lease.name, f"{lease.name}-{number}")
-        # The same at every start, since the others remember it.
-        self._mac = "02:00:" + lease.network[number].packed.hex(":")
+        self._mac = mac(lease.network[number])
         self._base = base
         self._home = lease.home / self.name
         self._ssh_config = lease.home / "ssh_config"

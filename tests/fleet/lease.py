@@ -17,7 +17,7 @@ import warnings
 from ipaddress import IPv4Network
 from pathlib import Path
 
-from .machine import do, hierarchies, links, networks, wait_for
+from .machine import do, hierarchies, links, mac, networks, wait_for
 
 HOME = Path("/var/lib/llmops-vllm-fleet")
 # For tests between machines (RFC 2544): nobody's addresses.
@@ -37,7 +37,7 @@ class Lease:
             self.home.mkdir(mode=0o700)
             self._lock = _lock(self.home)
             self.gateway = self.network[254]
-            do("ip", "link", "add", self.name, "type", "bridge")
+            do("ip", "link", "add", self.name, "address", mac(self.gateway), "type", "bridge")
             do("ip", "address", "add", f"{self.gateway}/24", "dev", self.name)
             do("ip", "link", "set", self.name, "up")
         finally:

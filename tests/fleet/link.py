@@ -19,7 +19,7 @@ class Link:
 
     def cut(self) -> None:
         """From here on nothing gets through, either way, and nobody is told."""
-        do("bridge", "link", "set", "dev", self._tap if self._wire else self.name, "state", "0")
+        do("ip", "link", "set", self.name, "down")
 
     def degrade(self, *, delay: float = 0, loss: float = 0) -> None:
         """Each frame takes so many seconds longer, each way, and gets lost with this probability."""
@@ -39,8 +39,7 @@ class Link:
     def heal(self) -> None:
         """As good as new."""
         self._cut_wire()
-        do("ip", "link", "set", self.name, "master", self.bridge, "arp", "on")
-        do("bridge", "link", "set", "dev", self.name, "state", "3")
+        do("ip", "link", "set", self.name, "master", self.bridge, "arp", "on", "up")
 
     def remove(self) -> None:
         self._cut_wire()

@@ -6,7 +6,7 @@ import json
 import subprocess
 import time
 from collections.abc import Callable
-from ipaddress import IPv4Network, ip_interface
+from ipaddress import IPv4Address, IPv4Network, ip_interface
 from pathlib import Path
 
 
@@ -25,6 +25,11 @@ def networks() -> list[IPv4Network]:
     """Those that this machine has an address in."""
     found = (a for link in json.loads(do("ip", "-json", "-4", "address")) for a in link["addr_info"])
     return [IPv4Network(ip_interface(f"{a['local']}/{a['prefixlen']}").network) for a in found]
+
+
+def mac(address: IPv4Address) -> str:
+    """Of whoever has the address, whenever: the others remember it."""
+    return f"02:00:{address.packed.hex(':')}"
 
 
 def hierarchies() -> list[Path]:
