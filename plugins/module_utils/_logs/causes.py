@@ -25,7 +25,7 @@ LAST = ("exception", "error")
 
 @dataclasses.dataclass
 class Trouble:
-    """number: of the line that tells it; start: of the first line of its record."""
+    """number: of the line that tells it; start: of the first line of its record; after: the exception that led to it."""
 
     number: int
     start: int
@@ -35,6 +35,7 @@ class Trouble:
     kind: str
     hint: str
     context: list[str]
+    after: str = ""
 
 
 def explain(text: str) -> Pattern | None:
@@ -51,11 +52,22 @@ def from_block(block: Block) -> Trouble:
     said = [*block.earlier, ("\n".join(block.text).rstrip(), block.at)]
     telling = [s for s in said if not is_wrapper(s[0])]
     known = [s for s in telling if explain(s[0])]
-    text, number = (known or telling or said)[-1]
+    text, number = best = (known or telling or said)[-1]
+    before = telling[: telling.index(best)] if best in telling else []
     cause = explain(text)
     rank = "wrapper" if not telling else "fatal" if block.announced or block.uncaught else "exception"
     kind = cause.kind if cause else "exception"
-    return Trouble(number, block.start, block.process, text, rank, kind, cause.hint if cause else "", block.lines)
+    return Trouble(
+        number,
+        block.start,
+        block.process,
+        text,
+        rank,
+        kind,
+        cause.hint if cause else "",
+        block.lines,
+        before[-1][0] if before else "",
+    )
 
 
 def root(troubles: Iterable[Trouble]) -> Trouble | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import signal
 import zlib
 from typing import Any
 
@@ -16,6 +17,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._logs.causes import Tr
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import mask
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.wait import Wait
 
+CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE)
 GONE = "A process that the server can't do without has disappeared without a word, as it does when it is killed."
 
 
@@ -74,8 +76,11 @@ def _hint(verdict: str, wait: Wait) -> str:
     """What to do where the log tells no cause: by how the process ended, or by the stage that never ends."""
     if wait.missing:
         return f"{GONE} {patterns.KILLED}"
-    if wait.exit and wait.exit.signal:
-        return patterns.KILLED if wait.exit.signal == 9 else patterns.CRASHED
+    if verdict in ("failed", "exited") and wait.exit:
+        if wait.exit.signal == signal.SIGKILL:
+            return patterns.KILLED
+        if wait.exit.signal in CRASHES:
+            return patterns.CRASHED
     return wait.judge.progress.hint if verdict in ("stalled", "timeout") else ""
 
 

@@ -427,7 +427,7 @@ CAUSES = (
         r"died unexpectedly|exited unexpectedly|Engine core initialization failed|EngineDeadError",
         "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
         "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
-        hint=f"The engine's process ended without a word, as it does when it is killed. {KILLED}",
+        hint=KILLED,
     ),
 )
 

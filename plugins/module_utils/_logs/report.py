@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Sequence
 
 from ansible_collections.llmops.vllm.plugins.module_utils._host.processes import Exit
@@ -13,6 +14,15 @@ from ansible_collections.llmops.vllm.plugins.module_utils._logs.causes import Tr
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Match
 
 LAST_LINES = 5
+WIDTH = 200
+"""So much is shown of a line that is only context."""
+
+# What libraries append to their messages, and what tells nobody anything.
+_EMPTY = re.compile(
+    r"\s*(?:For further information visit |CUDA kernel errors might be asynchronously |For debugging consider passing "
+    r"|Compile with `TORCH_USE_CUDA_DSA`|$)"
+)
+_REPR = re.compile(r" \[type=\w+, input_value=.*\]$")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,21 +70,21 @@ def ended(end: Ending) -> str:
 
 def _headline(end: Ending) -> str:
     subject = end.subject[0].upper() + end.subject[1:]
-    during = f" while {end.stage}" if end.stage and not end.ready else ""
+    so_far = f" (last stage: {end.stage})" if end.stage and not end.ready else ""
     if end.verdict == "ready":
-        return f"{subject} is ready, after {end.elapsed:.0f} s."
+        return f"{subject} is ready" + (f", after {end.elapsed:.0f} s." if end.elapsed >= 1 else ".")
     if end.verdict == "failed":
-        what = f"{subject} was ready, and then it failed" if end.ready else f"{subject} failed{during}"
+        what = f"{subject} was ready, and then it failed" if end.ready else f"{subject} failed{so_far}"
         if end.missing:
             return f"{what}: its process {end.missing} is gone."
         return f"{what}: {ended(end)}." if end.dead and not end.cause else f"{what}."
     if end.verdict == "exited":
         said = ended(end)
-        return f"{said[0].upper()}{said[1:]}{during}, and the log does not say why."
+        return f"{said[0].upper()}{said[1:]}, and the log does not say why{so_far}."
     if end.verdict == "stopped":
-        return f"{subject} was stopped{during}, as somebody asked it to."
+        return f"{subject} was stopped, as somebody asked it to{so_far}."
     if end.verdict == "stalled":
-        return f"{subject} has said nothing new for {end.stall:.0f} s{during}."
+        return f"{subject} has said nothing new for {end.stall:.0f} s{so_far}."
     if end.verdict == "missing":
         return f"There is no {end.source}" + (f", after {end.elapsed:.0f} s." if end.limit else ".")
     still = f": still {end.stage}" if end.stage else ""
@@ -88,7 +98,9 @@ def _evidence(end: Ending) -> list[str]:
     hint = end.hint
     if end.cause:
         hint = end.cause.hint
-        lines.append(f"Cause: {end.cause.text}")
+        lines.append(f"Cause: {_told(end.cause)}")
+        if end.cause.after:
+            lines.append(f"After: {_first_line(end.cause.after)}")
         by = f" ({end.cause.process})" if end.cause.process else ""
         lines.append(f"Where: {end.source}:{end.cause.number}{by}")
         if end.dead:
@@ -97,7 +109,19 @@ def _evidence(end: Ending) -> list[str]:
         lines.append(f"Where: {end.source}:{end.decided.number}: {end.decided.text}")
     elif end.verdict != "missing":
         lines.append(f"Log: {end.source}" + ("" if end.recent else ", which is empty"))
-        lines += [f"  {line}" for line in end.recent[-LAST_LINES:]]
+        lines += [f"  {line[:WIDTH]}" for line in end.recent[-LAST_LINES:]]
     if hint:
         lines.append(f"Remedy: {hint}")
     return lines
+
+
+def _told(cause: Trouble) -> str:
+    """A cause's message without what tells nobody anything."""
+    if cause.kind == "engine_died":
+        return f"an engine process ended without a word; all that the log says is: {cause.text}"
+    first, *more = (_REPR.sub("", line) for line in cause.text.splitlines())
+    return "\n".join([first, *(f"  {line.strip()}" for line in more if not _EMPTY.match(line))])
+
+
+def _first_line(text: str) -> str:
+    return text.splitlines()[0][:WIDTH]

@@ -114,6 +114,7 @@ class Wait:
     def dump(self) -> dict[str, Any]:
         unread = len(self.scanner.rest)
         return {
+            "at": self.elapsed,  # no two states are the same: Ansible would take the second for a secret that was passed in
             "bytes": self.bytes - unread,
             "appeared": self.appeared,
             "base": self.base,

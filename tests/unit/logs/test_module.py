@@ -65,7 +65,7 @@ def test_ready(module):
     ]  # fmt: skip
     assert told["bytes"] == told["mark"]["offset"] == len(log("logs/ready"))
     assert told["lines"] == 127
-    assert told["msg"] == "The server is ready, after 0 s."
+    assert told["msg"] == "The server is ready."
 
 
 def test_failed(module):
@@ -74,7 +74,7 @@ def test_failed(module):
     assert set(told["cause"]) == {"kind", "number", "process", "text", "hint", "context"}
     assert len(told["cause"]["context"]) == 3
     cause, where, remedy = told["msg"].splitlines()[1:]
-    assert told["msg"].splitlines()[0] == "The server failed while loading the drafter."
+    assert told["msg"].splitlines()[0] == "The server failed (last stage: loading the drafter)."
     assert cause.startswith("Cause: ValueError: DFlash sliding attention requires a window size")
     assert where == f"Where: {CORPUS}/logs/no-window.log:115 ({told['cause']['process']})"
     assert remedy.startswith("Remedy: The drafter's config.json has sliding layers without a window")
@@ -142,6 +142,14 @@ def test_a_slice_hands_on_what_it_knows_unreadably(module, path):
     assert (told["verdict"], told["lines"]) == ("ready", log("logs/quiet").count(b"\n") + 2)
     assert told["elapsed"] >= 20
     assert told["msg"].splitlines()[1] == "The connection to the host was lost and made again once."
+
+
+def test_slices_in_which_nothing_happens(module, path):
+    path.write_bytes(log("logs/quiet"))
+    told = module(path=str(path), _slice={"seconds": 0, "elapsed": 3})
+    for elapsed in (4, 5):
+        told = module(path=str(path), _slice={"seconds": 0, "elapsed": elapsed}, _state=told["_state"])
+        assert outcome.unpack(told["_state"])["bytes"] == len(log("logs/quiet"))
 
 
 PLAY = """
