@@ -59,7 +59,7 @@ lint: .venv/test | $(LINK)
 	mypy
 	yamllint .
 	ansible-lint
-	shellcheck .ci/run requirements/check.sh
+	shellcheck .ci/run requirements/check.sh tests/fleet/boot.sh
 
 unit: .venv/test | $(LINK)
 	pytest tests/unit
