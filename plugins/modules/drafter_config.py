@@ -151,6 +151,7 @@ expected_aux_layers:
 """
 
 import os
+import time
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -200,7 +201,8 @@ def write_in_place(module: AnsibleModule, judged: asking.Judgement, text: str) -
             if overlay.read(name) != old.encode("utf-8"):
                 raise RefusedError(f"{name} was changed by somebody else while it was judged; nothing was written")
             if module.params["backup"]:
-                result["backup_file"] = module.backup_local(name)
+                result["backup_file"] = f"{name}.{os.getpid()}.{time.strftime('%Y-%m-%d@%H:%M:%S~')}"
+                files.write(result["backup_file"], old.encode("utf-8"), like=name)
             files.write(name, text.encode("utf-8"))
             if overlay.read(name) != text.encode("utf-8"):
                 raise RefusedError(f"{name} was written, but reads back differently")

@@ -30,7 +30,8 @@ class Overlay:
     marker: bytes
 
     def __str__(self) -> str:
-        return "".join(f"{name} -> {target}\n" for name, target in sorted(self.links.items()))
+        text = "".join(f"{name} -> {target}\n" for name, target in sorted(self.links.items()))
+        return os.fsencode(text).decode("utf-8", "replace")  # a name may be no UTF-8, and a result must be
 
 
 def digest(directory: str, config: bytes, headers: Mapping[str, str]) -> str:

@@ -14,12 +14,14 @@ import tempfile
 from collections.abc import Iterator
 
 
-def write(path: str, data: bytes) -> None:
-    """Put data at path at once. A file that is there keeps its mode and owner; a new one may be read by all."""
+def write(path: str, data: bytes, like: str = "") -> None:
+    """Put data at path at once. A file that is there keeps its mode and owner; a new one has those of another, or may be
+    read by all.
+    """
     with _beside(path) as temporary:
         with open(temporary, "wb") as f:
             f.write(data)
-            _resemble(f.fileno(), path)
+            _resemble(f.fileno(), like or path)
             f.flush()
             os.fsync(f.fileno())
         os.replace(temporary, path)

@@ -110,6 +110,13 @@ def test_the_digest_is_of_the_content_alone(tmp_path, call):
     assert digests[0] == digests[1] != digests[2]
 
 
+def test_a_name_that_is_no_text_is_linked_and_told(wrong, tmp_path, call):
+    Path(os.fsdecode(os.fsencode(wrong) + b"/\xff.txt")).touch()
+    result = call("drafter_config", path=wrong, dest=tmp_path / "overlay", values=VALUES)
+    assert b"\xff.txt" in os.listdir(os.fsencode(tmp_path / "overlay"))
+    assert json.dumps(result, ensure_ascii=False).encode("utf-8")
+
+
 def damage_config(made):
     (made / "config.json").write_text("{}")
 
@@ -259,9 +266,11 @@ def test_in_place_keeps_another_owner(tmp_path, call):
 
 def test_a_backup_is_kept_beside(tmp_path, call):
     path = drafter(tmp_path / "drafter", WRONG)
+    os.chmod(path / "config.json", 0o640)
     before = (path / "config.json").read_text()
     result = call("drafter_config", path=path, in_place=True, backup=True, values=VALUES)
     assert Path(result["backup_file"]).read_text() == before
+    assert Path(result["backup_file"]).stat().st_mode & 0o777 == 0o640
     assert "backup_file" not in call("drafter_config", path=path, in_place=True, backup=True, values=VALUES)
 
 
@@ -370,14 +379,13 @@ def test_many_at_once_never_leave_half_a_file(tmp_path):
 
 
 def without_room(write):
-    """Runs a write in a process that may not make a file of over 100 bytes, and gives back the error it met."""
+    """Runs a write in a process that may not make a file of over 100 bytes, and gives back its result, or the error it met."""
 
     def child(pipe):
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
         try:
-            write()
-            pipe.send(None)
+            pipe.send(write())
         except OSError as e:
             pipe.send(e.errno)
 
@@ -395,6 +403,15 @@ def test_no_room_leaves_the_file_as_it_was(tmp_path):
     path.write_text("before")
     assert without_room(lambda: files.write(str(path), b"x" * 1000)) == errno.EFBIG
     assert (path.read_text(), os.listdir(tmp_path)) == ("before", ["config.json"])
+
+
+@pytest.mark.parametrize("backup", [False, True])
+def test_no_room_for_a_mend_or_its_backup(backup, tmp_path, call):
+    path = drafter(tmp_path / "drafter", WRONG)
+    before = snapshot(path)
+    result = without_room(lambda: call("drafter_config", path=path, in_place=True, backup=backup, values=VALUES))
+    assert result["msg"] == f"{path}/config.json: File too large. The drafter is as it was."
+    assert snapshot(path) == before
 
 
 def test_no_room_leaves_no_half_overlay(wrong, tmp_path):
