@@ -95,6 +95,8 @@ def judge(params: Mapping[str, Any], mended: bool) -> Judgement:
     for name, value in params.items():
         if isinstance(value, str) and "\0" in value:
             raise RefusedError(f"{name} has a null character in it")
+        if jsontext.unusable(value):
+            raise RefusedError(f"{name} can't be used: {jsontext.unusable(value)}")
     found = drafter.read_drafter(params["path"])
     asked = params["engine"] or {}
     case = Case(

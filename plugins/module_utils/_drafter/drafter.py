@@ -12,6 +12,7 @@ import re
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import Format, detect
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.jsontext import unusable
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.weights import Weights, read_weights
 
@@ -85,6 +86,8 @@ def read_config(path: str) -> tuple[str, dict[str, Any]]:
         raise RefusedError(f"{path} is no usable JSON: {e}") from None
     if not isinstance(config, dict):
         raise RefusedError(f"{path} is no JSON object but a {type(config).__name__}")
+    if unusable(config):
+        raise RefusedError(f"{path} is no usable JSON: {unusable(config)}")
     return text, config
 
 

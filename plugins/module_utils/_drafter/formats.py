@@ -215,11 +215,14 @@ def understand(values: Mapping[str, Any], form: Format) -> tuple[dict[str, Any],
             whole_of = next((path[:i] for i in range(1, len(path)) if _owner(path[:i], form)[1]), None)
             if whole_of:
                 raise RefusedError(f"{key(path)} can't be asserted by itself; assert the whole of {key(whole_of)}")
-            plain[path] = value
-        elif fact in _TYPED:
-            known[fact] = value if spelt(value) is MISSING else spelt(value)
+            said = plain.setdefault(path, value)
         else:
-            known[fact] = decode(owner, fact, value)
+            if fact in _TYPED and spelt(value) is not MISSING:
+                value = spelt(value)
+            value = decode(owner, fact, value)
+            said = known.setdefault(fact, value)
+        if not same(said, value):
+            raise RefusedError(f"{key(path)} is asserted twice, once as {said} and once as {value}")
     return known, plain
 
 
@@ -232,6 +235,8 @@ def _owner(path: Path, form: Format) -> tuple[Format, str]:
 def _flat(values: Mapping[str, Any], before: Path) -> list[tuple[Path, Any]]:
     found: list[tuple[Path, Any]] = []
     for name, value in values.items():
+        if not all(str(name).split(".")):
+            raise RefusedError(f"{name!r} can't be asserted: it is no key")
         steps = (int(step) if re.fullmatch(r"[0-9]{1,4}", step) else step for step in str(name).split("."))
         path = (*before, *steps)
         if isinstance(value, dict) and value and not _owner(path, ZLAB_LEGACY)[1]:

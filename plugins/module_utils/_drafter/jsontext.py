@@ -15,6 +15,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal impor
 
 Path = tuple[Union[str, int], ...]
 
+_DEEPEST, _LONGEST = 50, 10**100
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODER = json.JSONDecoder()
 
@@ -34,6 +35,20 @@ class _Member:
     start: int
     value: int
     end: int
+
+
+def unusable(value: Any, depth: int = 0) -> str:
+    """Why a value that JSON can hold is none that a config holds, or that can be told of; empty if it is one."""
+    if isinstance(value, str):
+        return "it has half a character (a lone surrogate)" if re.search("[\ud800-\udfff]", value) else ""
+    if isinstance(value, int):
+        return "it has a whole number of over 100 digits" if abs(value) >= _LONGEST else ""
+    if not isinstance(value, (dict, list)):
+        return ""
+    if depth == _DEEPEST:
+        return f"it is nested over {_DEEPEST} deep"
+    inner = (*value, *value.values()) if isinstance(value, dict) else value
+    return next(filter(None, (unusable(item, depth + 1) for item in inner)), "")
 
 
 def set_value(text: str, path: Path, value: Any) -> str:

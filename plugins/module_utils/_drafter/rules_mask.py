@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import ERROR, FILE, WARNING, Case, Finding
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import is_int, spelt
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.target import Token
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.target import Token, special_ids
 
 _DIES = "the server dies at its first request"
 
@@ -66,8 +66,7 @@ def _embedding_rows(case: Case) -> tuple[int | None, str]:
 def _special(case: Case) -> dict[int, Token]:
     if case.target is not None:
         return {n: Token(n, f"target's {t.name}", t.evidence) for n, t in case.target.special.items()}
-    ids: dict[str, Any] = {role: case.config.get(f"{role}_token_id") for role in ("bos", "eos", "pad")}
-    return {n: Token(n, f"{role} token", f"{FILE}: {role}_token_id") for role, n in ids.items() if is_int(n)}
+    return {n: Token(n, f"{role} token", f"{FILE}: {role}_token_id") for n, role in special_ids(case.config)}
 
 
 def _named(case: Case) -> Token | None:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import is_int
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.jsontext import unusable
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
 
 _INNER = ("text_config", "llm_config", "language_config", "thinker_config")
@@ -53,7 +54,7 @@ def read_target(directory: str) -> Target:
     generation = os.path.join(directory, "generation_config.json")
     special: dict[int, Token] = {}
     for place, file in ((config, path), (text, path), (_json(generation) or {}, generation)):
-        for number, role in _special_ids(place):
+        for number, role in special_ids(place):
             special.setdefault(number, Token(number, f"{role} token", f"{file}: {role}_token_id"))
     for role in _ROLES:
         word = _word(tokenizer.get(f"{role}_token"))
@@ -79,7 +80,7 @@ def _language_model(config: dict[str, Any]) -> dict[str, Any]:
     return config if section is None else _language_model(section)
 
 
-def _special_ids(config: dict[str, Any]) -> Iterator[tuple[int, str]]:
+def special_ids(config: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     for role in _ROLES:
         ids = config.get(f"{role}_token_id")
         for number in ids if isinstance(ids, list) else [ids]:
@@ -140,4 +141,6 @@ def _json(path: str) -> dict[str, Any] | None:
         raise RefusedError(f"{path} is no JSON, or cut short") from None
     if not isinstance(found, dict):
         raise RefusedError(f"{path} is no JSON object")
+    if unusable(found):
+        raise RefusedError(f"{path} is no usable JSON: {unusable(found)}")
     return found

@@ -50,6 +50,14 @@ def refuse(request, call, tmp_path):
         pytest.param(b"3", "is no JSON object but a int.", id="a number"),
         pytest.param(b"[" * 10**6, "is no usable JSON: ", id="a deep nest"),
         pytest.param(b'{"a": ' + b"9" * 10000 + b"}", "is no usable JSON: ", id="an endless number"),
+        pytest.param(
+            b'{"a": ' + b"[" * 50 + b"]" * 50 + b"}", "is no usable JSON: it is nested over 50 deep.", id="a nest"
+        ),
+        pytest.param(rb'{"a": "\ud800"}', "is no usable JSON: it has half a character", id="half a character"),
+        pytest.param(rb'{"\ud800": 3}', "is no usable JSON: it has half a character", id="half a character in a key"),
+        pytest.param(
+            b'{"a": 1' + b"0" * 100 + b"}", "is no usable JSON: it has a whole number of over", id="a long number"
+        ),
         pytest.param(b"{}", "is no DFlash drafter's: it has neither a dflash_config", id="another model's"),
     ],
 )
@@ -100,6 +108,7 @@ def test_a_config_without_weights(tmp_path, refuse):
     [
         ("config.json", "{", "is no JSON, or cut short."),
         ("config.json", "[]", "is no JSON object."),
+        ("config.json", '{"text_config": ' * 60 + "{}" + "}" * 60, "is no usable JSON: it is nested over 50 deep."),
         ("tokenizer_config.json", "{", "is no JSON, or cut short."),
         ("tokenizer.json", '{"added_tokens": [', "has no readable list of added_tokens."),
         ("generation_config.json", "", "is no JSON, or cut short."),
@@ -114,6 +123,25 @@ def test_a_target_that_is_none(name, content, cause, tmp_path, refuse):
 def test_a_target_that_is_not_there(tmp_path, refuse):
     message = refuse(drafter(tmp_path / "drafter", RIGHT), target=tmp_path / "nowhere")
     assert message == f"{tmp_path}/nowhere is no target: it has no config.json."
+
+
+@pytest.mark.parametrize(
+    ("values", "cause"),
+    [
+        ({"a": json.loads("[" * 60 + "]" * 60)}, "values can't be used: it is nested over 50 deep."),
+        ({"": 3}, "'' can't be asserted: it is no key."),
+        ({"a..b": 3}, "'a..b' can't be asserted: it is no key."),
+        ({"mask_token_id": 3, "dflash_config": {"mask_token_id": 5}}, "is asserted twice, once as 3 and once as 5."),
+        ({"a": {"b": 1}, "a.b": True}, "a.b is asserted twice, once as 1 and once as True."),
+    ],
+)
+def test_values_that_say_nothing(values, cause, tmp_path, refuse):
+    assert refuse(drafter(tmp_path / "drafter", RIGHT), values=values).endswith(cause)
+
+
+def test_values_may_say_one_thing_twice(tmp_path, call):
+    twice = {"mask_token_id": "3", "dflash_config.mask_token_id": 3}
+    assert call("drafter_info", path=drafter(tmp_path / "drafter", RIGHT), values=twice)["ok"]
 
 
 @pytest.mark.parametrize("version", ["new", "32", "0.32.0.1.2", "main"])
