@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._drafter.weights impor
 
 ERROR, WARNING, NOTE = "error", "warning", "note"
 FILE = "the config itself"
+_LONGEST = 200  # of a value in a message; the finding has it whole
 
 
 @dataclasses.dataclass(frozen=True)
@@ -113,9 +115,10 @@ class Case:
 def spoken(value: Any) -> str:
     """A value as a person would write it."""
     if isinstance(value, list):
-        if len(value) > 1 and all(item == value[0] for item in value):
-            return f"{len(value)} x {spoken(value[0])}"
-        return "[" + ", ".join(map(spoken, value)) + "]"
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    return f'"{value}"' if isinstance(value, str) and formats.spelt(value) is not MISSING else str(value)
+        alike = len(value) > 1 and all(formats.same(item, value[0]) for item in value)
+        text = f"{len(value)} x {spoken(value[0])}" if alike else "[" + ", ".join(map(spoken, value)) + "]"
+    elif isinstance(value, str) and value.isprintable() and formats.spelt(value) is MISSING:
+        text = value
+    else:
+        text = str(value) if value is MISSING else json.dumps(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

@@ -113,8 +113,9 @@ def _more(case: Case, edits: Mapping[Path, Any], said: _Said) -> dict[Path, Any]
 
 
 def _told(finding: Finding, source: str | None) -> Finding:
-    """A finding about a value that somebody vouches for shows both sides."""
-    return dataclasses.replace(finding, why=f"contrary to {source}, {finding.why}") if source else finding
+    """An error in a value that somebody vouches for shows both sides."""
+    against = source and finding.severity == ERROR
+    return dataclasses.replace(finding, why=f"contrary to {source}, {finding.why}") if against else finding
 
 
 def _report(
@@ -132,7 +133,8 @@ def _report(
                 continue
             explained.add(finding.key)
             wanted, evidence = written[finding.key][1], sources.get(finding.key, finding.evidence)
-            finding = dataclasses.replace(finding, wanted=wanted, evidence=evidence)
+            why = finding.why.partition("; assert ")[0]  # which was done
+            finding = dataclasses.replace(finding, wanted=wanted, evidence=evidence, why=why)
         report.append(same or finding)
     for key, (path, value) in written.items():
         if key not in explained:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import formats
-from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import WARNING, Case, Finding
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import ERROR, WARNING, Case, Finding, spoken
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import MISSING, is_int
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.rules_sizes import ids_count
 
@@ -70,8 +70,18 @@ def aux_layers(case: Case) -> list[int]:
     return [i + 1 for i in ids] if shifted else ids
 
 
+def contradictions(case: Case) -> Iterator[Finding]:
+    """A fact that stands in two places. Of most of them the engine takes the first; a block it doesn't read at all."""
+    for fact in ("mask_token_id", "target_layer_ids", "block_size"):
+        looked = {formats.key(path): formats.look(case.config, path) for path in case.places(fact)}
+        stated = {key: value for key, value in looked.items() if value not in (MISSING, None)}
+        if any(not formats.same(value, next(iter(stated.values()))) for value in stated.values()):
+            both = " and ".join(f"{key} {spoken(value)}" for key, value in stated.items())
+            why = f"the file contradicts itself: {both}; assert the right one in values"
+            yield case.say(fact, why, severity=ERROR if fact == "block_size" else WARNING)
+
+
 def block_size(case: Case) -> Iterator[Finding]:
-    stated = {formats.key(path): formats.look(case.config, path) for path in case.places("block_size")}
     block, number = case.get("block_size"), formats.spelt(case.get("block_size"))
     if not case.has("block_size"):
         why = "without it nobody knows how many tokens to speculate; assert it in values"
@@ -79,9 +89,6 @@ def block_size(case: Case) -> Iterator[Finding]:
     elif not is_int(block) or block < 2:
         wanted = number if is_int(number) and number > 1 else MISSING
         yield case.say("block_size", "a block is a whole number, 2 at least; assert it in values", wanted=wanted)
-    elif any(value != block for value in stated.values()):
-        both = " and ".join(f"{key} {value}" for key, value in stated.items())
-        yield case.say("block_size", f"the file contradicts itself: {both}; assert the right one in values")
     elif case.has("num_speculative_tokens") and case.get("num_speculative_tokens") != speculative_tokens(case):
         drafts = speculative_tokens(case)
         if "block_size" in case.settled:

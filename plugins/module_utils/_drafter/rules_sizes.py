@@ -39,6 +39,21 @@ def contradicted(case: Case) -> list[str]:
     return [*wrong, "target_layer_ids"] if isinstance(ids, list) and count not in (None, len(ids)) else wrong
 
 
+def complete(case: Case) -> Iterator[Finding]:
+    """The weights are a DFlash drafter's, and all of them."""
+    section, layers = case.config.get("dflash_config"), case.weights.layers
+    without_fc = isinstance(section, dict) and section.get("use_aux_hidden_state") is False
+    why = ""
+    if not without_fc and not any(name.startswith("fc.") for name in case.weights.tensors):
+        why = "fc, which takes the target's hidden states: they are another model's"
+    elif not layers:
+        why = "any layer"
+    elif case.weights.gap is not None:
+        why = f"the layer {case.weights.gap}, and have others up to {layers[-1]}: they are not whole"
+    if why:
+        yield Finding("config.json", MISSING, MISSING, ERROR, f"the weights lack {why}", "the weights' header")
+
+
 def proven(case: Case) -> Iterator[Finding]:
     """One size that contradicts the weights is mended by them; several mean that these weights are not this config's."""
     wrong = contradicted(case)
@@ -103,9 +118,26 @@ def pairing(case: Case) -> Iterator[Finding]:
         yield case.say("num_target_layers", why, f"{target.config}: num_hidden_layers", WARNING)
 
 
+def positive(case: Case) -> Iterator[Finding]:
+    """What neither the weights prove nor the loader checks."""
+    for fact in (
+        "vocab_size",
+        "max_position_embeddings",
+        "num_target_layers",
+        "target_hidden_size",
+        "draft_vocab_size",
+    ):
+        value, refusal = case.get(fact), case.effective.refusal
+        if case.has(fact) and not (is_int(value) and value > 0) and fact not in case.weights.proofs:
+            if refusal and refusal[0] == fact:
+                continue
+            why, spelt = "it must be a whole number above 0; assert it in values", formats.spelt(value)
+            yield case.say(fact, why, wanted=spelt if is_int(spelt) and spelt > 0 else MISSING)
+
+
 def draft_vocabulary(case: Case) -> Iterator[Finding]:
     draft, full = case.number("draft_vocab_size"), case.loaded("vocab_size")
-    if draft is not None and is_int(full) and draft < full and "d2t" not in case.weights.tensors:
+    if draft is not None and is_int(full) and 0 < draft != full and "d2t" not in case.weights.tensors:
         why = f"a choice of {draft} tokens out of {full} needs the tensor d2t, which the weights lack"
         yield case.say("draft_vocab_size", why, "the weights' header")
 
@@ -125,10 +157,11 @@ def architecture(case: Case) -> Iterator[Finding]:
         has = "have" if case.weights.convolves else "lack"
         why = f"the weights {has} a DFlash2 drafter's tensors"
         yield case.say("architectures", why, "the weights' header", wanted=wanted)
-    elif "DFlash" not in stated[0] and not _OTHERS.match(stated[0]):
-        yield case.say(
-            "architectures", "that is no drafter's architecture", "the engine's list of models", wanted=wanted
-        )
+    elif not stated[0].startswith("DFlash") and not _OTHERS.match(stated[0]):
+        why = "that is no drafter's architecture"
+        yield case.say("architectures", why, "the engine's list of models", wanted=wanted)
+    elif stated[0] not in ("DFlashDraftModel", "DFlash2DraftModel") and not _OTHERS.match(stated[0]):
+        yield case.say("architectures", "vLLM 0.32 has no such model", "the engine's list of models", WARNING)
     if case.get("model_type") is MISSING:
         yield case.say("model_type", "without it the loader may not know the file", "transformers", WARNING)
     elif case.get("model_type") != "qwen3":

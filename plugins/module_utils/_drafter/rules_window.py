@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -99,10 +100,16 @@ def _plausible(case: Case, where: str) -> Iterator[Finding]:
     block, reach = case.number("block_size"), case.loaded("max_position_embeddings")
     if not is_int(size) or size <= 0:
         yield case.say(where, f"a window is a whole number above 0; {_SIZE}")
+    elif block is not None and size <= block:
+        # Nothing says which of the two is wrong, unless somebody vouches for one.
+        if where not in case.settled:
+            why = f"a window no wider than the block of {block} hides the text from the drafter; {_SIZE}"
+            yield case.say(where, why)
+        if "block_size" not in case.settled:
+            why = f"a block no narrower than the window of {size} hides the text from the drafter; assert it in values"
+            yield case.say("block_size", why)
     elif where in case.settled:
         return
-    elif block is not None and size <= block:
-        yield case.say(where, f"a window no wider than the block of {block} hides the text from the drafter; {_SIZE}")
     elif is_int(reach) and size > reach:
         why = f"a window wider than the {reach} positions that the drafter knows is none; {_SIZE}"
         yield case.say(where, why, f"{FILE}: {case.key('max_position_embeddings')}")
@@ -111,6 +118,10 @@ def _plausible(case: Case, where: str) -> Iterator[Finding]:
 def rope(case: Case) -> Iterator[Finding]:
     section = case.config.get("rope_parameters")
     by_type = isinstance(section, dict) and any(isinstance(value, dict) for value in section.values())
-    if case.get("rope_theta") is MISSING and not by_type:
+    theta = case.get("rope_theta")
+    if theta is MISSING and not by_type:
         default = VLLM_ROPE_THETA if case.form is formats.SPECULATORS else ROPE_THETA
         yield case.say("rope_theta", f"left out, it is silently {default:.0f}", severity=WARNING)
+    elif theta is not MISSING and not ((is_int(theta) or isinstance(theta, float)) and 0 < theta < math.inf):
+        why, wanted = "it must be a number above 0; assert the drafter's in values", formats.spelt(theta)
+        yield case.say("rope_theta", why, wanted=wanted if is_int(wanted) and wanted else MISSING)

@@ -21,6 +21,7 @@ INDEX = "model.safetensors.index.json"
 _LIMIT = 100_000_000  # the format's own limit for a header
 _PLAIN = frozenset({"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2"})  # one element for each stored number
 _QUANTISED = frozenset({"I8", "U8", "I32", "U32", "F8_E4M3", "F8_E5M2"})
+_SHARD = re.compile(r"(.+-)\d{5}-of-(\d{5})\.safetensors")
 _LAYER = re.compile(r"layers\.(\d{1,6})\.")
 # Names that the engine, too, takes for others.
 _PREFIXES = (
@@ -67,6 +68,12 @@ class Weights:
         return sorted({int(match.group(1)) for match in map(_LAYER.match, self.tensors) if match})
 
     @functools.cached_property
+    def gap(self) -> int | None:
+        """The first layer that is absent among the others."""
+        layers = self.layers
+        return next((i for i in range(layers[0], layers[-1]) if i not in layers), None) if layers else None
+
+    @functools.cached_property
     def quantised(self) -> bool:
         stored = {t.dtype for name, t in self.tensors.items() if re.search(r"_proj\.(q?weight|weight_packed)$", name)}
         return bool(stored & _QUANTISED)
@@ -87,7 +94,7 @@ class Weights:
                 found.setdefault(fact, Proof(shape[axis] // divisor, self.cite(name)))
 
         first = f"layers.{self.layers[0]}." if self.layers else ""
-        if self.layers:
+        if self.layers and self.gap is None:
             span = f"the layers {self.layers[0]} to {self.layers[-1]}" if len(self.layers) > 1 else "one layer"
             found["num_hidden_layers"] = Proof(len(self.layers), f"the weights' header: it has {span}")
         prove("hidden_size", "norm.weight", 1)
@@ -117,6 +124,7 @@ def read_weights(directory: str) -> Weights:
     names = sorted(set(listed.values())) or names
     if not names:
         raise RefusedError(_no_weights(directory))
+    _refuse_missing_shards(directory, names)
     tensors: dict[str, Tensor] = {}
     digests: dict[str, str] = {}
     for name in names:
@@ -130,6 +138,15 @@ def read_weights(directory: str) -> Weights:
         if tensor not in tensors:
             raise RefusedError(f"{os.path.join(directory, INDEX)} has {tensor} in {name}, which lacks it")
     return Weights({_engine_name(name): tensor for name, tensor in tensors.items()}, digests)
+
+
+def _refuse_missing_shards(directory: str, names: list[str]) -> None:
+    """A shard says in its name of how many it is, so half a download is told even without an index."""
+    for match in filter(None, map(_SHARD.fullmatch, names)):
+        stem, total = match.groups()
+        there = sum(name.startswith(stem) and name.endswith(f"-of-{total}.safetensors") for name in names)
+        if there != int(total):
+            raise RefusedError(f"{directory} holds {there} of the {int(total)} shards that {match.group()} is one of")
 
 
 def list_directory(directory: str) -> list[str]:
@@ -194,7 +211,7 @@ def _read_header(path: str, name: str) -> tuple[dict[str, Tensor], str]:
 
 def _tensor(entry: Any, name: str) -> Tensor:
     shape, dtype, end = tuple(entry["shape"]), entry["dtype"], entry["data_offsets"][1]
-    if not isinstance(dtype, str) or not all(is_int(n) and n >= 0 for n in (*shape, end)):
+    if not isinstance(dtype, str) or not all(is_int(n) and 0 <= n < 2**64 for n in (*shape, end)):
         raise ValueError(entry)
     return Tensor(shape, dtype, name)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from published import PUBLISHED, QWEN36_27B, QWEN36_27B_SHAPES
 from synthetic import DROP, TINY, F, S, changed, config, drafter, shapes, target
@@ -51,6 +53,7 @@ def only(judged, key, severity="error"):
         pytest.param({MASK: 4}, MASK, NOTHING, "it is the pad token", id="mask is the pad"),
         pytest.param({MASK: 2}, MASK, NOTHING, "it is the eos token", id="mask is the eos"),
         pytest.param({"bos_token_id": 3}, MASK, NOTHING, "it is the bos token", id="mask is the bos"),
+        pytest.param({"eos_token_id": [2, 3]}, MASK, NOTHING, "it is the eos token", id="mask is one eos of several"),
         pytest.param({IDS: DROP}, IDS, NOTHING, "silently takes layers of its own", id="no ids"),
         pytest.param({IDS: []}, IDS, NOTHING, "silently takes layers of its own", id="empty ids"),
         pytest.param({IDS: "1,3,5"}, IDS, NOTHING, "no list of whole numbers", id="ids as a string"),
@@ -94,10 +97,25 @@ def only(judged, key, severity="error"):
         pytest.param({"num_key_value_heads": None}, "num_key_value_heads", 2, "silently 4", id="no key heads"),
         pytest.param({"intermediate_size": 256}, "intermediate_size", 128, "another size", id="inner size"),
         pytest.param({"target_hidden_size": 100}, "target_hidden_size", NOTHING, "no multiple of 100", id="target's size"),
+        pytest.param({"target_hidden_size": 0}, "target_hidden_size", NOTHING, "above 0", id="no target's size"),
+        pytest.param({"target_hidden_size": "64"}, "target_hidden_size", 64, "above 0", id="target's size as a string"),
+        pytest.param({"vocab_size": -5}, "vocab_size", NOTHING, "above 0", id="negative vocabulary"),
+        pytest.param({"max_position_embeddings": 0}, "max_position_embeddings", NOTHING, "above 0", id="no positions"),
+        pytest.param({"num_target_layers": "8"}, "num_target_layers", 8, "above 0", id="target's layers as a string"),
+        pytest.param({"num_target_layers": [8]}, "num_target_layers", NOTHING, "above 0", id="target's layers as a list"),
+        pytest.param({"rope_theta": None}, "rope_theta", NOTHING, "a number above 0", id="null rope"),
+        pytest.param({"rope_theta": "10000"}, "rope_theta", 10000, "a number above 0", id="rope as a string"),
+        pytest.param({"rope_theta": True}, "rope_theta", NOTHING, "a number above 0", id="rope as a truth"),
+        pytest.param({"rope_theta": -1.0}, "rope_theta", NOTHING, "a number above 0", id="negative rope"),
+        pytest.param({"rope_theta": math.nan}, "rope_theta", NOTHING, "a number above 0", id="rope that is no number"),
+        pytest.param({"rope_theta": math.inf}, "rope_theta", NOTHING, "a number above 0", id="endless rope"),
+        pytest.param({"draft_vocab_size": -1}, "draft_vocab_size", NOTHING, "above 0", id="a choice of none"),
+        pytest.param({"draft_vocab_size": 600}, "draft_vocab_size", NOTHING, "600 tokens out of 512", id="too many"),
         pytest.param({"draft_vocab_size": 100}, "draft_vocab_size", NOTHING, "needs the tensor d2t", id="a choice of tokens"),
         pytest.param({"architectures": DROP}, "architectures", ["DFlashDraftModel"], "choose a model", id="no architecture"),
         pytest.param({"architectures": ["Qwen3ForCausalLM"]}, "architectures", ["DFlashDraftModel"], "no drafter's", id="a target's"),
         pytest.param({"architectures": ["DFlash2DraftModel"]}, "architectures", ["DFlashDraftModel"], "weights lack", id="another's"),
+        pytest.param({"architectures": ["MyDFlashDraftModel"]}, "architectures", ["DFlashDraftModel"], "no drafter's", id="nobody's"),
         pytest.param({"dflash_config": "no"}, "dflash_config", NOTHING, "must be a section", id="no section"),
         pytest.param({"tie_word_embeddings": "false"}, "tie_word_embeddings", False, "must be true or false", id="false as a word"),
         pytest.param({"rms_norm_eps": "tiny"}, "rms_norm_eps", NOTHING, "must be a number", id="an unreadable number"),
@@ -126,6 +144,11 @@ def test_an_error_names_its_key_and_mends_only_what_is_known(changes, key, wante
             id="derived",
         ),
         pytest.param({"rope_theta": DROP}, "rope_theta", "silently 10000", id="no rope"),
+        pytest.param(
+            {"mask_token_id": 5}, MASK, "contradicts itself: dflash_config.mask_token_id 3 and", id="two masks"
+        ),
+        pytest.param({"target_layer_ids": [1, 2, 3]}, IDS, "contradicts itself", id="two lists of ids"),
+        pytest.param({"architectures": ["DFlashNewModel"]}, "architectures", "has no such model", id="a new model"),
         pytest.param({"model_type": DROP}, "model_type", "may not know the file", id="no model type"),
     ],
 )
@@ -153,6 +176,54 @@ def test_a_warning_names_its_key_and_changes_nothing(changes, key, why, find):
 )
 def test_the_target_is_evidence(its_target, document, key, why, find):
     assert why in only(find(document, its_target=its_target), key).why
+
+
+@pytest.mark.parametrize(
+    ("tensors", "why"),
+    [
+        pytest.param({}, "lack fc, which takes the target's hidden states", id="nothing"),
+        pytest.param({k: v for k, v in TINY.items() if k != "fc.weight"}, "another model's", id="no fc"),
+        pytest.param({k: v for k, v in TINY.items() if "layers." not in k}, "lack any layer", id="no layers"),
+        pytest.param({k: v for k, v in TINY.items() if "layers.1." not in k}, "lack the layer 1", id="a layer lost"),
+    ],
+)
+def test_weights_that_are_no_whole_drafter(tensors, why, find):
+    judged = find(config(), tensors)
+    assert why in only(judged, "config.json").why
+    assert judged.verdict.edits == {}
+
+
+def test_a_drafter_without_fc_says_so(find):
+    tensors = {k: v for k, v in TINY.items() if k != "fc.weight"}
+    assert find(config(**{"dflash_config.use_aux_hidden_state": False}), tensors).findings == []
+
+
+@pytest.mark.parametrize(
+    ("values", "keys"),
+    [({}, ["sliding_window", "block_size"]), ({"sliding_window": 24}, ["block_size"]), ({"block_size": 32}, ["sliding_window"])],
+)  # fmt: skip
+def test_a_block_and_a_window_that_exclude_each_other(values, keys, find):
+    """Nothing says which of the two is wrong, unless somebody vouches for one."""
+    assert [f.key for f in find(config(block_size=32), values=values).remaining] == keys
+
+
+def test_what_the_engine_needs_is_not_contrary_to_who_vouches_for_it(find):
+    judged = find(MIXED, values={"layer_types": MIXED["layer_types"]})
+    assert only(judged, "layer_types", "note").why.startswith("sliding and full layers")
+
+
+def test_who_has_asserted_a_value_is_not_told_to(find):
+    judged = find(config(**{MASK: 4}), values={MASK: 3})
+    assert str(only(judged, MASK)) == (
+        "dflash_config.mask_token_id: found 4, wanted 3 — it is the pad token, which stands for something else (your values)"
+    )
+
+
+def test_a_message_stays_readable(find):
+    judged = find(config(**{MASK: "x\n\x1b[31m" + "y" * 10**5}))
+    (told,) = map(str, judged.remaining)
+    assert "\n" not in told and "\x1b" not in told and len(told) < 500
+    assert len(str(find(config(**{IDS: ["a", "b"] * 10**4})).remaining[0])) < 500
 
 
 def test_a_drafter_with_its_own_embeddings_may_differ_in_size(find):

@@ -108,6 +108,9 @@ TENSOR = b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}'
         pytest.param(header(b"[" * 100_000), "broken header", id="a deep nest"),
         pytest.param(header(b'{"a": 1}'), "broken header", id="a tensor that is none"),
         pytest.param(header(TENSOR.replace(b"[2]", b"[-2]"), b"12345678"), "broken header", id="a negative shape"),
+        pytest.param(
+            header(TENSOR.replace(b"[2]", b"[18446744073709551616]"), b"12345678"), "broken header", id="a huge shape"
+        ),
         pytest.param(header(TENSOR.replace(b"[0, 8]", b"[]"), b"12345678"), "broken header", id="no offsets"),
         pytest.param(header(TENSOR, b"1234"), "is cut short", id="half of a download"),
         pytest.param(
@@ -154,6 +157,18 @@ def test_a_broken_index_is_named(index, cause, tmp_path):
         write_safetensors(tmp_path / "one.safetensors", TINY)
     (tmp_path / "model.safetensors.index.json").write_text(index)
     with pytest.raises(RefusedError, match=cause):
+        read_weights(str(tmp_path))
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_half_a_download_is_named_without_an_index(lost, tmp_path):
+    """Else its layers would be taken for all of them."""
+    shard(tmp_path, TINY, 3)
+    (tmp_path / "model.safetensors.index.json").unlink()
+    assert proofs(tmp_path) == TINY_PROOFS
+    for i in range(lost):
+        (tmp_path / f"model-{i + 1:05}-of-00003.safetensors").unlink()
+    with pytest.raises(RefusedError, match=f"holds {3 - lost} of the 3 shards that model-0000.-of-00003.safetensors"):
         read_weights(str(tmp_path))
 
 
