@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         result = super().run(tmp, task_vars)
-        arguments = {name: value for name, value in self._task.args.items() if not name.startswith("_")}
+        arguments = {name: value for name, value in self._task.args.items() if name != "slice"}
         if self._task.async_val or self._task.check_mode:
             got = self._execute_module(
                 module_args=arguments, task_vars=task_vars, wrap_async=bool(self._task.async_val)
@@ -52,12 +52,10 @@ class ActionModule(ActionBase):
         state, shown, reconnects, lost = "", "", 0, False
         while True:
             elapsed = time.monotonic() - began
-            part = {"seconds": SLICE, "elapsed": elapsed, "reconnects": reconnects + lost}
+            part = {"seconds": SLICE, "elapsed": elapsed, "reconnects": reconnects + lost, "state": state}
             try:
                 with _overdue(None if self._task.timeout else SLICE + OVERDUE):
-                    got = self._execute_module(
-                        module_args={**arguments, "_slice": part, "_state": state}, task_vars=task_vars
-                    )
+                    got = self._execute_module(module_args={**arguments, "slice": part}, task_vars=task_vars)
             except (AnsibleConnectionFailure, OverdueError) as e:
                 if time.monotonic() - began >= limit:
                     if isinstance(e, OverdueError):
@@ -73,8 +71,7 @@ class ActionModule(ActionBase):
             state = got.pop("_state", "")
             progress = got.pop("_progress", None) or {}
             if not state:
-                for hidden in ("_slice", "_state"):
-                    got.get("invocation", {}).get("module_args", {}).pop(hidden, None)
+                got.get("invocation", {}).get("module_args", {}).pop("slice", None)
                 return got
             if progress.get("stage") and progress["stage"] != shown:
                 shown = progress["stage"]

@@ -114,6 +114,26 @@ options:
       - How many lines to return that lead to the cause.
     type: int
     default: 10
+  slice:
+    description:
+      - What the action plugin of this module tells it, to wait in parts. Not for playbooks, where it has no effect.
+    type: dict
+    suboptions:
+      seconds:
+        description: How long this part lasts.
+        type: float
+        required: true
+      elapsed:
+        description: How long the wait has lasted before.
+        type: float
+        default: 0
+      reconnects:
+        description: How often the connection was made again.
+        type: int
+        default: 0
+      state:
+        description: What the part before knew.
+        type: str
 attributes:
   check_mode:
     description: Can run in check mode and return changed status prediction without modifying target.
@@ -254,9 +274,15 @@ def main() -> None:
                 "options": {"url": {"type": "str", "required": True}, "api_key": {"type": "str", "no_log": True}},
             },
             "context": {"type": "int", "default": 10},
-            # Between the action plugin and us: how long this slice is, and what the one before knew.
-            "_slice": {"type": "dict"},
-            "_state": {"type": "str", "no_log": True},
+            "slice": {
+                "type": "dict",
+                "options": {
+                    "seconds": {"type": "float", "required": True},
+                    "elapsed": {"type": "float", "default": 0},
+                    "reconnects": {"type": "int", "default": 0},
+                    "state": {"type": "str", "no_log": True},
+                },
+            },
         },
         required_one_of=[("path", "unit")],
         mutually_exclusive=[("pid", "pidfile", "unit")],
@@ -277,9 +303,8 @@ def main() -> None:
 
 
 def wait(params: dict[str, Any], profile: Profile) -> tuple[dict[str, Any], list[str]]:
-    part = params["_slice"] or {}
-    state = outcome.unpack(params["_state"]) if params["_state"] else {}
-    elapsed = float(part.get("elapsed", 0))
+    part = params["slice"] or {"elapsed": 0.0, "reconnects": 0, "state": None}
+    state = outcome.unpack(part["state"]) if part["state"] else {}
     mark = state.get("mark") or params["mark"]
     if params["path"]:
         source = Follower(params["path"], mark, params["since"], bytes.fromhex(state.get("tail", "")))
@@ -292,16 +317,16 @@ def wait(params: dict[str, Any], profile: Profile) -> tuple[dict[str, Any], list
         Judge(profile, params["context"]),
         Unit(params["unit"]) if params["unit"] else Process(params["pid"] or 0, params["pidfile"] or ""),
         waker,
-        Limits(params["timeout"], params["stall"], elapsed + float(part["seconds"]) if part else None),
+        Limits(params["timeout"], params["stall"], part["elapsed"] + part["seconds"] if params["slice"] else None),
         probe=probe,
-        elapsed=elapsed,
+        elapsed=part["elapsed"],
     )
     if state:
         waiting.load(state)
     try:
         verdict = waiting.run()
-        result = outcome.outcome(verdict, waiting, int(part.get("reconnects", 0)))
-        if part and verdict == "pending" and params["timeout"]:
+        result = outcome.outcome(verdict, waiting, part["reconnects"])
+        if params["slice"] and verdict == "pending" and params["timeout"]:
             result["_state"] = outcome.pack(waiting.dump())
             result["_progress"] = waiting.progress()
     finally:

@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-import http.client
-import urllib.error
 import urllib.parse
-import urllib.request
 
 from ansible_collections.llmops.vllm.plugins.module_utils._host import ports
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import family
@@ -42,6 +39,11 @@ class Probe:
             holders = set(ports.listeners(self._port))
             if holders and not holders & {pid, *family(pid)}:
                 return ""
+        # Only who asks pays for it: each slice of a wait is a process of its own.
+        import http.client
+        import urllib.error
+        import urllib.request
+
         try:
             with urllib.request.urlopen(
                 urllib.request.Request(self.url, headers=self._headers), timeout=PATIENCE

@@ -29,7 +29,7 @@ def pending(stage, percent=None, elapsed=10.0):
     }
 
 
-READY = {"verdict": "ready", "invocation": {"module_args": {"path": "/x", "_slice": {}, "_state": "s"}}}
+READY = {"verdict": "ready", "invocation": {"module_args": {"path": "/x", "slice": {}}}}
 
 
 @pytest.fixture
@@ -68,8 +68,8 @@ def action(monkeypatch):
 
 def test_slices_hand_on_their_state(action):
     one = action(pending("starting the engine"), pending("loading the weights"), READY)
-    assert [a["_state"] for a in one.asked] == ["", "after starting the engine", "after loading the weights"]
-    assert all(a["path"] == "/x" and a["_slice"]["seconds"] == log_wait.SLICE for a in one.asked)
+    assert [a["slice"]["state"] for a in one.asked] == ["", "after starting the engine", "after loading the weights"]
+    assert all(a["path"] == "/x" and a["slice"]["seconds"] == log_wait.SLICE for a in one.asked)
     assert one.told == {"verdict": "ready", "invocation": {"module_args": {"path": "/x"}}}
 
 
@@ -87,8 +87,8 @@ def test_progress_is_shown_once_per_stage(action):
 def test_a_lost_connection_costs_a_slice(action):
     lost = AnsibleConnectionFailure("gone")
     one = action(pending("loading the weights"), lost, lost, pending("loading the weights"), lost, READY)
-    assert [a["_slice"]["reconnects"] for a in one.asked] == [0, 0, 1, 1, 1, 2]
-    assert one.asked[2]["_state"] == one.asked[3]["_state"] == "after loading the weights"
+    assert [a["slice"]["reconnects"] for a in one.asked] == [0, 0, 1, 1, 1, 2]
+    assert one.asked[2]["slice"]["state"] == one.asked[3]["slice"]["state"] == "after loading the weights"
     assert one._connection.resets == 3
     assert sum("connection lost" in line for line in action.shown) == 2
 
@@ -102,7 +102,7 @@ def test_a_slice_that_does_not_come_back_is_a_lost_connection(action, monkeypatc
     monkeypatch.setattr(log_wait, "SLICE", 0)
     monkeypatch.setattr(log_wait, "OVERDUE", 0.1)
     one = action(30.0, READY)
-    assert [a["_slice"]["reconnects"] for a in one.asked] == [0, 1]
+    assert [a["slice"]["reconnects"] for a in one.asked] == [0, 1]
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
