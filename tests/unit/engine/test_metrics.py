@@ -74,7 +74,6 @@ def test_delta_where_counters_appear_with_the_first_request():
         metrics.Counters(metrics.Drafting(30, 210, 50), 10, heard=True, started=1),
         metrics.Counters(metrics.Drafting(30, 210, 50), 100, heard=True, started=2),
         metrics.Counters(None, 100, heard=True, started=1),
-        metrics.Counters(),
     ],
 )
 def test_a_restart_is_never_a_figure(after):

@@ -113,11 +113,12 @@ def test_long_without_room_is_short(engine):
 
 
 def test_repeated_measures_the_second_time(engine):
-    engine.cached = 16
-    m = measure(engine, phases=["repeated"])
+    engine.cached, engine.max_model_len = 16, 4096
+    m = measure(engine, phases=["repeated"], long_tokens=4000)
     first, second = texts(engine)[:3], texts(engine)[3:]
     assert first == second
-    assert len({text[:500] for text in first}) == 1, "one beginning for all"
+    assert len({text[:3900] for text in first}) == 1, "one beginning of 1000 tokens for all"
+    assert all(1000 < len(text) // 4 < 1050 for text in first)
     assert m.whole.figures()["drafts"] == 30
     assert m.whole.figures()["cache_hits"] == 48
 

@@ -73,6 +73,11 @@ def test_nothing_listens():
         with pytest.raises(NoAnswerError, match=f"Nothing listens at {url}") as caught:
             Server(url).models(soon())
     assert "Connection refused" in caught.value.evidence
+    with pytest.raises(NoAnswerError, match="The engine failed when it was asked") as caught:
+        Server(url).generate(BODY, soon())
+    assert caught.value.evidence.startswith(
+        "The server is gone ([Errno 111] Connection refused); /health gives no answer"
+    )
 
 
 def test_a_server_that_accepts_and_says_nothing_is_left_at_the_deadline():
