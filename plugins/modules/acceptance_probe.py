@@ -330,6 +330,8 @@ def _plan(p: dict[str, Any]) -> probe.Plan:
     for key in ("requests", "concurrency", "max_tokens", "long_tokens", "request_timeout", "timeout"):
         if p[key] is not None and p[key] <= 0:
             raise ValueError(f"{key} must be more than 0, not {p[key]}")
+    if not p["phases"]:
+        raise ValueError("phases is empty, so there is nothing to measure")
     asked = p["prompts"] or list(prompts.BUILT_IN)
     if p["prompts_file"]:
         try:

@@ -135,6 +135,7 @@ def test_prompts_of_a_file(engine, call, tmp_path):
         ({"baseline": {"acceptance": 3}}, "baseline holds no number acceptance_length"),
         ({"baseline": {"acceptance_length": 3, "phases": {"short": {}}}}, "for itself and for each of its phases"),
         ({"baseline": {"acceptance_length": 3, "phases": ["short"]}}, "for itself and for each of its phases"),
+        ({"phases": []}, "phases is empty"),
         ({"phases": ["medium"]}, "medium"),
         ({"prompts": ["a"], "prompts_file": "b"}, "mutually exclusive"),
     ],
