@@ -191,20 +191,24 @@ def write_overlay(module: AnsibleModule, judged: asking.Judgement, text: str) ->
 
 
 def write_in_place(module: AnsibleModule, judged: asking.Judgement, text: str) -> dict[str, Any]:
-    name, old = judged.drafter.path, judged.drafter.text
-    result: dict[str, Any] = {"changed": text != old, "digest": digest_of(judged, text)}
-    result["diff"] = [difference(name, name, old, text)]
+    name, old, new = judged.drafter.path, judged.drafter.text.encode("utf-8"), text.encode("utf-8")
+    result: dict[str, Any] = {"changed": new != old, "digest": digest_of(judged, text)}
+    result["diff"] = [difference(name, name, judged.drafter.text, text)]
     if result["changed"] and judged.drafter.fixed:
         raise RefusedError(f"{judged.drafter.fixed}; nothing was written. Write an overlay instead, with dest")
     if result["changed"] and not module.check_mode:
         with files.sole_writer(judged.drafter.directory):
-            if overlay.read(name) != old.encode("utf-8"):
+            there = overlay.read(name)
+            if there not in (old, new):
                 raise RefusedError(f"{name} was changed by somebody else while it was judged; nothing was written")
-            if module.params["backup"]:
-                result["backup_file"] = f"{name}.{os.getpid()}.{time.strftime('%Y-%m-%d@%H:%M:%S~')}"
-                files.write(result["backup_file"], old.encode("utf-8"), like=name)
-            files.write(name, text.encode("utf-8"))
-            if overlay.read(name) != text.encode("utf-8"):
+            result["changed"] = there == old
+            if result["changed"]:
+                files.clear(name)
+                if module.params["backup"]:
+                    result["backup_file"] = f"{name}.{os.getpid()}.{time.strftime('%Y-%m-%d@%H:%M:%S~')}"
+                    files.write(result["backup_file"], old, like=name)
+                files.write(name, new)
+            if overlay.read(name) != new:
                 raise RefusedError(f"{name} was written, but reads back differently")
     result["verified"] = not (module.check_mode and result["changed"])
     return result

@@ -40,6 +40,14 @@ def is_leftover(name: str) -> bool:
     return re.fullmatch(r"\..+\.[^.]{8}\.tmp", name) is not None
 
 
+def clear(path: str) -> None:
+    """Remove what killed writers of a file left beside it. For a sole writer only."""
+    directory, name = os.path.split(path)
+    for leftover in os.listdir(directory):
+        if is_leftover(leftover) and leftover.startswith(f".{name}."):
+            os.unlink(os.path.join(directory, leftover))
+
+
 @contextlib.contextmanager
 def sole_writer(directory: str) -> Iterator[None]:
     """Be the only one of those who ask to write into a directory. Leaves no lock file in what is somebody else's."""

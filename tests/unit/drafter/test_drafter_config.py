@@ -274,6 +274,44 @@ def test_a_backup_is_kept_beside(tmp_path, call):
     assert "backup_file" not in call("drafter_config", path=path, in_place=True, backup=True, values=VALUES)
 
 
+@pytest.fixture
+def meanwhile(monkeypatch):
+    """Writes a file after the judgement and before the mend. A double: so short a time can't be met for sure."""
+    real = files.sole_writer
+
+    def run(path, text):
+        def late(directory):
+            path.write_text(text)
+            return real(directory)
+
+        monkeypatch.setattr(files, "sole_writer", late)
+
+    return run
+
+
+def test_what_somebody_else_wrote_meanwhile_is_kept(tmp_path, call, meanwhile):
+    path = drafter(tmp_path / "drafter", WRONG)
+    meanwhile(path / "config.json", "{}")
+    result = call("drafter_config", path=path, in_place=True, backup=True, values=VALUES)
+    assert "was changed by somebody else while it was judged; nothing was written" in result["msg"]
+    assert {p.name: p.read_text() for p in path.glob("*config*")} == {"config.json": "{}"}
+
+
+def test_the_same_mend_by_somebody_else_is_no_change(tmp_path, call, meanwhile):
+    path = drafter(tmp_path / "drafter", WRONG)
+    meanwhile(path / "config.json", json.dumps(config(), indent=2) + "\n")
+    result = call("drafter_config", path=path, in_place=True, backup=True, values=VALUES)
+    assert (result["changed"], result["verified"], "backup_file" in result) == (False, True, False)
+
+
+def test_in_place_clears_what_a_killed_writer_left(tmp_path, call):
+    path = drafter(tmp_path / "drafter", WRONG)
+    (path / ".config.json.abcdefgh.tmp").write_text("{")
+    (path / ".other.json.abcdefgh.tmp").write_text("{")
+    call("drafter_config", path=path, in_place=True, values=VALUES)
+    assert {p.name for p in path.iterdir()} == {".other.json.abcdefgh.tmp", "config.json", "model.safetensors"}
+
+
 def test_in_place_check_mode_writes_nothing(tmp_path, call):
     path = drafter(tmp_path / "drafter", WRONG)
     before = snapshot(path)
