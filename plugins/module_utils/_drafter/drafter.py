@@ -95,10 +95,14 @@ def _names(directory: str, config: dict[str, Any]) -> tuple[str, ...]:
     """The names a drafter may go by, most telling first: those in its path (of a hub's cache, too), then its own."""
     found = []
     stated = config.get("_name_or_path")
-    for path in (directory, os.path.realpath(directory)):
-        for part in reversed(path.split(os.sep)[-4:]):
-            name = re.sub(r"^models--", "", part).replace("--", "/")
-            found.append(re.sub(r"-[0-9a-f]{12}$", "", name))
+    for path in (os.path.abspath(directory), os.path.realpath(directory)):
+        above, last = os.path.split(path)
+        hub, snapshots = os.path.split(above)
+        # Only a revision is called by what it lies in: a directory's neighbours are other drafters.
+        revision = re.fullmatch("[0-9a-f]{4,64}", last)
+        place = hub if snapshots == "snapshots" else above if revision else path
+        name = re.sub(r"^models--", "", os.path.basename(place)).replace("--", "/")
+        found.append(re.sub(r"-[0-9a-f]{12}$", "", name))
     if isinstance(stated, str):
         found.append(stated)
     return tuple(dict.fromkeys(name.lower() for name in found if name))

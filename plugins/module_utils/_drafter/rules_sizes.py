@@ -50,6 +50,8 @@ def complete(case: Case) -> Iterator[Finding]:
         why = "any layer"
     elif case.weights.gap is not None:
         why = f"the layer {case.weights.gap}, and have others up to {layers[-1]}: they are not whole"
+    elif case.weights.lost:
+        why = f"{case.weights.lost}, which other layers have: they are not whole"
     if why:
         yield Finding("config.json", MISSING, MISSING, ERROR, f"the weights lack {why}", "the weights' header")
 
@@ -131,8 +133,10 @@ def positive(case: Case) -> Iterator[Finding]:
         if case.has(fact) and not (is_int(value) and value > 0) and fact not in case.weights.proofs:
             if refusal and refusal[0] == fact:
                 continue
-            why, spelt = "it must be a whole number above 0; assert it in values", formats.spelt(value)
-            yield case.say(fact, why, wanted=spelt if is_int(spelt) and spelt > 0 else MISSING)
+            spelt = formats.spelt(value)
+            wanted = spelt if is_int(spelt) and spelt > 0 else MISSING
+            remedy = "; assert it in values" if wanted is MISSING else ""
+            yield case.say(fact, f"it must be a whole number above 0{remedy}", wanted=wanted)
 
 
 def draft_vocabulary(case: Case) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ _PLAIN = frozenset({"F64", "F32", "F16", "BF16", "F8_E4M3", "F8_E5M2"})  # one e
 _QUANTISED = frozenset({"I8", "U8", "I32", "U32", "F8_E4M3", "F8_E5M2"})
 _SHARD = re.compile(r"(.+-)\d{5}-of-(\d{5})\.safetensors")
 _LAYER = re.compile(r"layers\.(\d{1,6})\.")
+_COMMON = ("_proj.weight", "norm.weight")  # what every layer has
 # Names that the engine, too, takes for others.
 _PREFIXES = (
     ("model.", ""),
@@ -72,6 +73,13 @@ class Weights:
         """The first layer that is absent among the others."""
         layers = self.layers
         return next((i for i in range(layers[0], layers[-1]) if i not in layers), None) if layers else None
+
+    @functools.cached_property
+    def lost(self) -> str | None:
+        """A tensor that one layer lacks and another has. Quantised, layers may be stored in different ways."""
+        inner = {name.split(".", 2)[2] for name in self.tensors if _LAYER.match(name) and name.endswith(_COMMON)}
+        names = (f"layers.{layer}.{rest}" for layer in self.layers for rest in sorted(inner))
+        return None if self.quantised else next((name for name in names if name not in self.tensors), None)
 
     @functools.cached_property
     def quantised(self) -> bool:

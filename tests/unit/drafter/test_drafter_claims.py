@@ -37,6 +37,13 @@ def test_a_published_drafter_is_known_by_its_name_and_its_weights(where, tmp_pat
     assert edits(judge(drafter(tmp_path / where, WRONG, QWEN36_27B_SHAPES))) == {MASK: 248070}
 
 
+@pytest.mark.parametrize(
+    "where", ["Qwen3.6-27B-DFlash/mine", "Qwen3.6-27B-DFlash/runs/0123", "Qwen3.6-27B-DFlash/snapshots"]
+)
+def test_a_drafter_is_not_called_by_what_it_merely_lies_in(where, tmp_path, judge):
+    assert edits(judge(drafter(tmp_path / where, WRONG, QWEN36_27B_SHAPES))) == {}
+
+
 def test_a_drafter_may_say_its_own_name(tmp_path, judge):
     named = changed(WRONG, {"_name_or_path": "z-lab/Qwen3.6-27B-DFlash"})
     assert edits(judge(drafter(tmp_path / "drafter", named, QWEN36_27B_SHAPES))) == {MASK: 248070}

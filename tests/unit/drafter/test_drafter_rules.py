@@ -185,6 +185,11 @@ def test_the_target_is_evidence(its_target, document, key, why, find):
         pytest.param({k: v for k, v in TINY.items() if k != "fc.weight"}, "another model's", id="no fc"),
         pytest.param({k: v for k, v in TINY.items() if "layers." not in k}, "lack any layer", id="no layers"),
         pytest.param({k: v for k, v in TINY.items() if "layers.1." not in k}, "lack the layer 1", id="a layer lost"),
+        pytest.param(
+            {k: v for k, v in TINY.items() if k != "layers.1.mlp.up_proj.weight"},
+            "lack layers.1.mlp.up_proj.weight",
+            id="a tensor lost",
+        ),
     ],
 )
 def test_weights_that_are_no_whole_drafter(tensors, why, find):
