@@ -8,43 +8,62 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: vllm_process
-short_description: Start and stop a server on a host without systemd
+short_description: Start and stop a server, with systemd or without
 version_added: "0.1.0"
 author:
   - The llmops.vllm authors (@llmops)
 description:
-  - Runs one command as a background process that outlives the connection, in a session of its own, with a fresh log file for each launch.
-  - The pid file holds the start time and the boot of the process, so that a reused pid is never taken for it.
-  - A small keeper process stays beside it and records the exit code or the signal that ended it.
-  - Stopping ends everything in the session, workers that a killed server left behind included.
+  - With a O(unit), systemd runs the server. What runs is read from the process itself, not believed from the unit's file, so the file
+    may name a link that is moved from one release to the next.
+  - With a O(pidfile), a host without systemd runs a command as a background process that outlives the connection, in a session of its
+    own, with a fresh log file for each launch. The pid file holds the start time and the boot of the process, so that a reused pid is
+    never taken for it. A small keeper process stays beside it and records the exit code or the signal that ended it. Nothing starts it
+    again when it dies or when the host boots.
+  - Stopping ends everything in the session or in the control group of the unit, workers that a killed server left behind included, and
+    whatever else was started by a launch script of the O(instance). What others left is reported, never ended.
 options:
   state:
     description:
-      - V(started) makes sure that exactly this command runs. Another command under the same pid file is stopped first.
-      - V(restarted) stops what runs and starts the command.
-      - V(stopped) ends the process and all of its session.
+      - V(started) makes sure that exactly this command or launch script runs. Another one is stopped first. A unit is enabled.
+      - V(restarted) stops what runs and starts what is wanted.
+      - V(stopped) ends the server and all that it started. A unit stays enabled, as with C(systemctl stop).
     type: str
     choices: [started, stopped, restarted]
     default: started
   argv:
-    description: The command and its arguments. No shell sees them. Required unless O(state=stopped).
+    description: The command and its arguments. No shell sees them. Required with O(pidfile) unless O(state=stopped).
     type: list
     elements: str
   pidfile:
-    description: Where the identity of the process is kept. Its directory is made when missing.
+    description:
+      - Where the identity of the process is kept. Its directory is made when missing.
+      - One of O(pidfile) and O(unit) is required.
     type: path
-    required: true
+  unit:
+    description: The systemd unit that runs the server, with its suffix. systemd reads its file anew if that has changed.
+    type: str
+  launch:
+    description:
+      - The launch script that must be the one that runs, as it tells its server in the variable E(LLMOPS_VLLM_LAUNCH).
+      - Required with O(unit) unless O(state=stopped).
+    type: path
+  instance:
+    description:
+      - The directory of the instance. Processes that a launch script under it started belong to the server, whoever runs them now, and
+        are ended with it.
+    type: path
   log:
     description:
       - The log file of the launch. V({n}) in it stands for the number of the launch, counted up from 1, so that old logs stay.
-      - Required unless O(state=stopped).
+      - Required with O(pidfile) unless O(state=stopped).
     type: path
   chdir:
-    description: Working directory of the command.
+    description: Working directory of the command. For a O(pidfile) only.
     type: path
     default: /
   user:
-    description: The user to run as, where the connection's user may change to it. The log becomes this user's.
+    description:
+      - The user to run as, where the connection's user may change to it. The log becomes this user's. For a O(pidfile) only.
     type: str
   host:
     description: The address that the command will listen on.
@@ -64,7 +83,7 @@ attributes:
     description: Says whether the process would be started or stopped.
   diff_mode:
     support: full
-    description: Shows the running command before and after.
+    description: Shows the running command or launch script before and after.
   idempotent:
     support: full
     description: The same command is not started twice. O(state=restarted) always restarts.
@@ -76,6 +95,13 @@ EXAMPLES = r"""
     argv: [/usr/bin/python3, /opt/vllm/instances/default/current/launch.py]
     pidfile: /opt/vllm/instances/default/run/server.pid
     log: /opt/vllm/instances/default/log/server-{n}.log
+    port: 8000
+
+- name: Start it under systemd
+  llmops.vllm.vllm_process:
+    unit: vllm-default.service
+    launch: /opt/vllm/instances/default/releases/3f0c2a91b7de/launch.py
+    instance: /opt/vllm/instances/default
     port: 8000
 
 - name: Stop it and all that it started
@@ -91,21 +117,42 @@ pid:
   type: int
 started_at:
   description: When it was started, in UTC.
-  returned: when running
+  returned: with O(pidfile), when running
   type: str
 log:
   description: The log file of this launch.
-  returned: when a launch is recorded
+  returned: with O(pidfile), when a launch is recorded
   type: str
 mark:
   description: The place in the log where this launch begins, for M(llmops.vllm.log_wait).
-  returned: when a launch is recorded
+  returned: with O(pidfile), when a launch is recorded
   type: dict
+unit:
+  description: The unit.
+  returned: with O(unit)
+  type: str
+state:
+  description: What systemd says of it.
+  returned: with O(unit)
+  type: str
+  sample: active (running)
+restarts:
+  description: How often systemd has started it again since it was last started by hand.
+  returned: with O(unit)
+  type: int
 exit:
   description: How the process that ran before ended, if that is known.
   returned: when it has ended
   type: dict
-  sample: {code: null, signal: 15, ended_at: "2026-11-30T07:04:31.120+00:00"}
+  sample: {code: null, signal: 15}
+left:
+  description:
+    - What servers left on the host that is not known to belong to this one, and was not touched. Engines without a launch script of this
+      collection, and shared memory that nobody uses.
+  returned: when something was started or stopped
+  type: list
+  elements: str
+  sample: ["pid 4711 (VLLM::EngineCore), of alice"]
 actions:
   description: What was done, in words.
   returned: success
@@ -114,153 +161,111 @@ actions:
 """
 
 import contextlib
-import dataclasses
-import inspect
-import json
 import os
-import shutil
-import subprocess
-import sys
-import time
 from typing import Any, NoReturn
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import keeper, locks, ports, processes, stopping
+from ansible_collections.llmops.vllm.plugins.module_utils._host import leftovers, locks, ports, processes, stopping
+from ansible_collections.llmops.vllm.plugins.module_utils._host.kept import Kept
+from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import Supervisor, SupervisorError
+from ansible_collections.llmops.vllm.plugins.module_utils._host.systemd import Unit
 
 
 class Server:
-    """The process behind one pid file."""
+    """The wanted state of one server, and the way to it."""
 
     def __init__(self, module: AnsibleModule) -> None:
         self.module = module
         self.params: dict[str, Any] = module.params
-        self.pidfile: str = self.params["pidfile"]
-        self.actions: list[str] = []
-        self.record = processes.read_pidfile(self.pidfile)
+        self.supervisor: Supervisor = self.find_supervisor()
 
-    def running(self) -> bool:
-        return self.record is not None and processes.alive(self.record)
+    def find_supervisor(self) -> Supervisor:
+        p = self.params
+        needed = [] if p["state"] == "stopped" else ["launch"] if p["unit"] else ["argv", "log"]
+        missing = [name for name in needed if not p[name]]
+        if missing:
+            self.fail(f"{' and '.join(missing)} must be given to have a server {p['state']} by its {self.kind}.")
+        if p["unit"]:
+            return Unit(p["unit"], p["launch"] or "")
+        return Kept(p["pidfile"], p["argv"] or [], p["log"] or "", p["chdir"], p["user"])
+
+    @property
+    def kind(self) -> str:
+        return "unit" if self.params["unit"] else "pidfile"
+
+    def members(self) -> list[int]:
+        ours = set(self.supervisor.members())
+        if self.params["instance"]:
+            ours.update(leftovers.of(self.params["instance"]))
+        return sorted(ours)
 
     def ensure(self) -> bool:
         """Bring about the wanted state; True if something had to change."""
-        state = self.params["state"]
-        wanted = self.params["argv"] if state != "stopped" else None
-        if state == "started" and self.running() and self.record and self.record.argv == wanted:
-            return False
-        leftovers = processes.session_members(self.record) if self.record else []
-        if state == "stopped" and not leftovers:
-            return False
-        if wanted:
-            self.refuse_a_missing_program(wanted[0])
-            if self.params["port"]:
-                self.refuse_a_strangers_port(leftovers)
-        if self.module.check_mode:
-            self.actions += [f"would stop {', '.join(map(str, leftovers))}"] if leftovers else []
-            self.actions += ["would start"] if wanted else []
+        supervisor, state = self.supervisor, self.params["state"]
+        if state == "started" and supervisor.running() == supervisor.wanted:
+            if supervisor.settled():
+                return False
+            if not self.module.check_mode:
+                supervisor.settle()
             return True
-        if leftovers:
-            self.stop()
-        if wanted:
-            self.start(wanted)
+        members, active = self.members(), supervisor.active()
+        if state == "stopped" and not members and not active:
+            return False
+        if state != "stopped":
+            self.refuse_what_cannot_run(members)
+        if self.module.check_mode:
+            supervisor.actions += [f"would stop {', '.join(map(str, members))}"] if members else []
+            supervisor.actions += ["would start"] if state != "stopped" else []
+            return True
+        if members or active:
+            self.stop(members, active)
+        if state != "stopped":
+            supervisor.start()
         return True
 
-    def refuse_a_missing_program(self, program: str) -> None:
-        if shutil.which(program) is None:
-            self.fail(f"There is no program {program} on this host. Nothing was stopped or started.")
+    def refuse_what_cannot_run(self, ours: list[int]) -> None:
+        hindrance = self.supervisor.hindrance() or self.strangers_port(ours)
+        if hindrance:
+            self.fail(f"{hindrance} Nothing was stopped or started.")
 
-    def refuse_a_strangers_port(self, ours: list[int]) -> None:
+    def strangers_port(self, ours: list[int]) -> str:
         host, port = self.params["host"], self.params["port"]
         try:
-            if ports.is_free(host, port):
-                return
+            if not port or ports.is_free(host, port):
+                return ""
         except OSError as e:
-            self.fail(f"{host}:{port} can't be listened on: {e}. Choose an address of this host.")
+            return f"{host}:{port} can't be listened on: {e}. Choose an address of this host."
         owners = ports.listeners(port)
         if owners and set(owners) <= set(ours):
-            return
-        who = [
-            f"pid {pid} ({' '.join(processes.command_line(pid))[:200] or 'its command is hidden'})" for pid in owners
-        ]
-        self.fail(
-            f"Port {port} on {host} is occupied by {' and '.join(who) or 'a process that this user may not see'}, "
-            "which this pid file does not know. Nothing was stopped or started. Stop that process or choose another port.",
-            owners=owners,
+            return ""
+        who = " and ".join(map(processes.describe, owners)) or "a process that this user may not see"
+        return (
+            f"Port {port} on {host} is occupied by {who}, which this {self.kind} does not know. "
+            "Stop that process or choose another port."
         )
 
-    def stop(self) -> None:
-        assert self.record
-        done, survivors = stopping.stop(self.record, self.params["stop_timeout"])
-        self.actions += done
+    def stop(self, members: list[int], active: bool) -> None:
+        if not active:
+            found = ", ".join(f"pid {pid} ({processes.name(pid)})" for pid in members)
+            self.module.warn(f"A server that is gone had left {found} behind. That is ended now.")
+        done, survivors = stopping.stop(self.members, self.supervisor.ask_to_stop, self.params["stop_timeout"])
+        self.supervisor.actions += done
         if survivors:
             self.fail(
                 f"Process {', '.join(map(str, survivors))} survived KILL: the kernel holds it (state D), "
-                "mostly in a GPU driver call. Only a reboot of the host ends it.",
-                actions=self.actions,
+                "mostly in a GPU driver call. Only a reboot of the host ends it."
             )
 
-    def start(self, argv: list[str]) -> None:
-        """Let the keeper start the command, and take its word for the new record."""
-        run = os.path.dirname(self.pidfile)
-        os.makedirs(run, exist_ok=True)
-        script = os.path.join(run, "keeper.py")
-        self.lay_down_the_keeper(script)
-        log = self.fresh_log()
-        request = {"argv": argv, "log": log, "chdir": self.params["chdir"], "user": self.params["user"]}
-        with subprocess.Popen(
-            [sys.executable, script, self.pidfile],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd="/",
-        ) as process:
-            assert process.stdin and process.stdout and process.stderr
-            process.stdin.write(json.dumps(request).encode())
-            process.stdin.close()
-            answer = process.stdout.readline()
-            # The keeper lives on, so leaving the block must not wait for it.
-            process.returncode = 0 if answer else process.wait()
-            result = json.loads(answer) if answer else {"error": process.stderr.read().decode(errors="replace").strip()}
-        if "error" in result:
-            self.fail(f"{argv[0]} was not started: {result['error']}", actions=self.actions)
-        self.record = processes.PidFile(**result)
-        self.actions.append(f"started {self.record.pid}")
+    def left(self) -> list[str]:
+        engines = [f"pid {pid} ({processes.name(pid)}), of {leftovers.user(pid)}" for pid in leftovers.strange_engines()]
+        if engines:
+            self.module.warn(f"There are engines here that this collection did not start: {', '.join(engines)}.")
+        return engines + leftovers.segments()
 
-    def lay_down_the_keeper(self, script: str) -> None:
-        """The keeper has to be a file, since the module's own code is gone when the module ends."""
-        temporary = f"{script}.{os.getpid()}"
-        with open(temporary, "w", encoding="utf-8") as f:
-            f.write(inspect.getsource(keeper))
-        os.replace(temporary, script)
-
-    def fresh_log(self) -> str:
-        """The path of the log with the number after the highest that is there."""
-        path: str = self.params["log"]
-        directory, name = os.path.split(path)
-        os.makedirs(directory, exist_ok=True)
-        before, placeholder, after = name.partition("{n}")
-        if not placeholder:
-            return path
-        numbers = [
-            int(n[len(before) : len(n) - len(after)])
-            for n in os.listdir(directory)
-            if n.startswith(before) and n.endswith(after) and n[len(before) : len(n) - len(after)].isdigit()
-        ]
-        return os.path.join(directory, f"{before}{max(numbers, default=0) + 1}{after}")
-
-    def ended(self) -> processes.Exit | None:
-        """How the recorded process ended. Its keeper needs a moment to write that down."""
-        if not self.record or self.running():
-            return None
-        deadline = time.monotonic() + 1
-        end = processes.read_exit(self.pidfile, self.record)
-        while end is None and self.actions and time.monotonic() < deadline:
-            time.sleep(stopping.POLL)
-            end = processes.read_exit(self.pidfile, self.record)
-        return end
-
-    def fail(self, msg: str, **facts: Any) -> NoReturn:
-        self.module.fail_json(msg=msg, **facts)
+    def fail(self, msg: str) -> NoReturn:
+        supervisor = getattr(self, "supervisor", None)
+        self.module.fail_json(msg=msg, actions=supervisor.actions if supervisor else [])
         raise AssertionError("fail_json returned")
 
 
@@ -269,7 +274,10 @@ def main() -> None:
         argument_spec={
             "state": {"type": "str", "choices": ["started", "stopped", "restarted"], "default": "started"},
             "argv": {"type": "list", "elements": "str"},
-            "pidfile": {"type": "path", "required": True},
+            "pidfile": {"type": "path"},
+            "unit": {"type": "str"},
+            "launch": {"type": "path"},
+            "instance": {"type": "path"},
             "log": {"type": "path"},
             "chdir": {"type": "path", "default": "/"},
             "user": {"type": "str"},
@@ -277,24 +285,24 @@ def main() -> None:
             "port": {"type": "int"},
             "stop_timeout": {"type": "float", "default": 30},
         },
-        required_if=[("state", "started", ("argv", "log")), ("state", "restarted", ("argv", "log"))],
+        required_one_of=[("pidfile", "unit")],
+        mutually_exclusive=[("pidfile", "unit")],
         supports_check_mode=True,
     )
-    with contextlib.nullcontext() if module.check_mode else locks.locked(module.params["pidfile"] + ".lock"):
-        server = Server(module)
-        before = server.record.argv if server.record and server.running() else []
-        changed = server.ensure()
-        record = server.record
-        after = module.params["argv"] or [] if module.params["state"] != "stopped" else []
-        result: dict[str, Any] = {"changed": changed, "actions": server.actions, "pid": None}
-        if record:
-            result.update(log=record.log, mark=record.mark)
-            if server.running():
-                result.update(pid=record.pid, started_at=record.started_at)
-            end = server.ended()
-            result.update(exit=dataclasses.asdict(end)) if end else None
-        if changed:
-            result["diff"] = {"before": "\n".join(before) + "\n", "after": "\n".join(after) + "\n"}
+    p = module.params
+    lock = f"{p['pidfile']}.lock" if p["pidfile"] else os.path.join("/run", f"{p['unit']}.lock")
+    try:
+        with contextlib.nullcontext() if module.check_mode else locks.locked(lock):
+            server = Server(module)
+            before = server.supervisor.running()
+            changed = server.ensure()
+            result = {"changed": changed, "actions": server.supervisor.actions, **server.supervisor.result()}
+            if changed:
+                after = server.supervisor.wanted if p["state"] != "stopped" else []
+                result["diff"] = {"before": "\n".join(before) + "\n", "after": "\n".join(after) + "\n"}
+                result["left"] = [] if module.check_mode else server.left()
+    except SupervisorError as e:
+        module.fail_json(msg=str(e))
     module.exit_json(**result)
 
 

@@ -82,15 +82,19 @@ def session_members(record: PidFile) -> list[int]:
     founder = start_ticks(record.pid)
     if founder is not None and founder != record.start_ticks:
         return []
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit() and start_ticks(int(name)) is not None:
-            try:
-                if os.getsid(int(name)) == record.pid:
-                    found.append(int(name))
-            except OSError:  # gone meanwhile
-                continue
-    return sorted(found)
+    return [pid for pid in living() if session(pid) == record.pid]
+
+
+def session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:  # gone meanwhile
+        return None
+
+
+def living() -> list[int]:
+    """Pids of all processes that live."""
+    return sorted(int(name) for name in os.listdir("/proc") if name.isdigit() and start_ticks(int(name)) is not None)
 
 
 def read_pidfile(path: str) -> PidFile | None:
@@ -122,6 +126,49 @@ def command_line(pid: int) -> list[str]:
     except OSError:
         return []
     return [os.fsdecode(a) for a in raw.rstrip(b"\0").split(b"\0")] if raw else []
+
+
+def name(pid: int) -> str:
+    """The name of a process, which it may choose itself: VLLM::EngineCore. Empty if it is gone."""
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as f:
+            short = f.read().rstrip("\n")
+    except OSError:
+        return ""
+    # The kernel keeps 15 bytes of a name. Who renames itself mostly writes the whole name over its arguments too.
+    whole = " ".join(command_line(pid)[:1]).strip()
+    return whole if whole.startswith(short) else short
+
+
+def describe(pid: int) -> str:
+    """A process as people know it: pid 7 (vllm serve ...)."""
+    return f"pid {pid} ({' '.join(command_line(pid)).strip()[:200] or name(pid) or 'its command is hidden'})"
+
+
+def variable(pid: int, wanted: str) -> str | None:
+    """A variable of the environment that a process was started with; None if it has none, or isn't ours to read.
+
+    vLLM's engines and workers write their names over it. Their server does not.
+    """
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as f:
+            entries = f.read().split(b"\0")
+    except OSError:
+        return None
+    start = os.fsencode(wanted) + b"="
+    return next((os.fsdecode(entry[len(start) :]) for entry in entries if entry.startswith(start)), None)
+
+
+def control_group(pid: int) -> str:
+    """The control group of a process as systemd names it: /system.slice/ssh.service. Empty if it is gone."""
+    try:
+        with open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as f:
+            rows = [row.rstrip("\n").split(":", 2) for row in f]
+    except OSError:
+        return ""
+    # systemd's own hierarchy where version 1 of control groups is mounted, else the only one there is; see cgroups(7).
+    groups = {controllers: path for _number, controllers, path in rows}
+    return groups.get("name=systemd", groups.get("", ""))
 
 
 def _read_json(path: str) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, the llmops.vllm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ending a process and everything of its session, within a bound."""
+"""Ending a group of processes, within a bound."""
 
 from __future__ import annotations
 
@@ -10,44 +10,43 @@ import os
 import signal
 import time
 from collections.abc import Iterable
+from typing import Callable
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host.processes import PidFile, session_members
+from ansible_collections.llmops.vllm.plugins.module_utils._host import processes
 
 POLL = 0.05  # seconds
 KILL_BOUND = 10.0  # seconds after which a killed process is called unkillable
 
 
-def stop(record: PidFile, timeout: float) -> tuple[list[str], list[int]]:
-    """End the recorded process and its session.
+def stop(
+    members: Callable[[], list[int]], ask: Callable[[list[int]], str], timeout: float
+) -> tuple[list[str], list[int]]:
+    """End all members of a group, which is looked up anew at each step.
 
-    TERM to the leader, TERM again to all at half the time (vLLM ignores the first while it starts), KILL to all at its end.
-    Returns what was done, in words, and the pids that survived even KILL (state D: the kernel holds them).
+    Asks them first, in the way of the group. TERM to all at half the time, since vLLM ignores the first while it starts; KILL to all at
+    its end. Returns what was done, in words, and the pids that survived even KILL (state D: the kernel holds them).
     """
     actions = []
-    steps = (
-        ("sent TERM to", [record.pid], signal.SIGTERM, timeout / 2),
-        ("sent TERM again to", None, signal.SIGTERM, timeout / 2),
-        ("sent KILL to", None, signal.SIGKILL, KILL_BOUND),
+    steps: tuple[tuple[Callable[[list[int]], str], float], ...] = (
+        (ask, timeout / 2),
+        (lambda pids: send(signal.SIGTERM, pids, "sent TERM again to"), timeout / 2),
+        (lambda pids: send(signal.SIGKILL, pids, "sent KILL to"), KILL_BOUND),
     )
-    for words, pids, number, patience in steps:
-        members = session_members(record)
-        if not members:
+    for step, patience in steps:
+        pids = members()
+        if not pids:
             break
-        chosen = [pid for pid in pids if pid in members] if pids else members
-        if chosen:
-            _signal(chosen, number)
-            actions.append(f"{words} {', '.join(map(str, chosen))}")
-            _wait_until_empty(record, patience)
-    return actions, session_members(record)
+        actions.append(step(pids))
+        deadline = time.monotonic() + patience
+        while members() and time.monotonic() < deadline:
+            time.sleep(POLL)
+    return actions, members()
 
 
-def _signal(pids: Iterable[int], number: int) -> None:
+def send(number: signal.Signals, pids: Iterable[int], words: str) -> str:
+    """Send a signal; gives back what was done."""
+    names = [f"{pid} ({processes.name(pid)})" for pid in pids]
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, number)
-
-
-def _wait_until_empty(record: PidFile, patience: float) -> None:
-    deadline = time.monotonic() + patience
-    while session_members(record) and time.monotonic() < deadline:
-        time.sleep(POLL)
+    return f"{words} {', '.join(names)}"

@@ -122,17 +122,22 @@ def test_a_deaf_process_is_killed(process):
     wait_for(started["log"], "up")
     stopped = process(state="stopped", stop_timeout=1)
     assert stopped["exit"]["signal"] == signal.SIGKILL
-    assert stopped["actions"] == [f"sent {what} {started['pid']}" for what in ("TERM to", "TERM again to", "KILL to")]
+    name = processes.name(os.getpid())
+    assert stopped["actions"] == [
+        f"sent {what} {started['pid']} ({name})" for what in ("TERM to", "TERM again to", "KILL to")
+    ]
 
 
-def test_workers_of_a_killed_server_are_ended(process):
+def test_workers_of_a_killed_server_are_ended(process, tmp_path):
     """A killed vLLM leaves its engine behind, holding the GPUs."""
     started = process(argv=server("parent"))
     wait_for(started["log"], "up")
     child = int(Path(started["log"]).read_text().split()[1])
     os.kill(started["pid"], signal.SIGKILL)
+    wait_for(tmp_path / "run/server.pid.exit", '"signal": 9')
     again = process(argv=server())
     assert processes.start_ticks(child) is None
+    assert f"A server that is gone had left pid {child} (" in str(again["warnings"])
     assert str(child) in again["actions"][0]
     assert again["pid"]
 

@@ -1,0 +1,93 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What servers leave behind when they die: engines without a server, and shared memory of nobody."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+
+from ansible_collections.llmops.vllm.plugins.module_utils._host import processes
+from ansible_collections.llmops.vllm.plugins.module_utils._host.systemd import LAUNCH
+
+ENGINE = "VLLM::"
+"""So the names begin that vLLM gives its engines and workers."""
+SHARED_MEMORY = "/dev/shm"
+SEGMENTS = ("psm_", "sem.mp-", "vllm_", "nccl-")
+"""So the names begin of what vLLM, Python's multiprocessing and NCCL make there."""
+
+
+def of(instance: str) -> list[int]:
+    """Living processes that belong to an instance, whoever their parents are now.
+
+    Known by the launch script that started them or, since engines write over their environment, by the log that they write to.
+    """
+    under = os.path.join(os.path.realpath(instance), "")
+    return [pid for pid in processes.living() if (_launch(pid) or _output(pid)).startswith(under)]
+
+
+def strange_engines() -> list[int]:
+    """Engines and workers without a server that a launch script of this collection started."""
+    launched = {processes.session(pid) for pid in processes.living() if _launch(pid)}
+    return [
+        pid
+        for pid in processes.living()
+        if processes.name(pid).startswith(ENGINE) and processes.session(pid) not in launched
+    ]
+
+
+def _launch(pid: int) -> str:
+    return processes.variable(pid, LAUNCH) or ""
+
+
+def _output(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/fd/1")
+    except OSError:
+        return ""
+
+
+def segments(directory: str = SHARED_MEMORY) -> list[str]:
+    """Shared memory that no process has mapped or open, each with its owner and size.
+
+    Says nothing unless it may look into all processes, since whom it can't ask may still use it.
+    """
+    try:
+        found = [entry for entry in os.scandir(directory) if entry.name.startswith(SEGMENTS)]
+    except OSError:
+        return []
+    if not found or os.geteuid() != 0:
+        return []
+    used = {name for pid in processes.living() for name in _mapped(pid, directory)}
+    left = []
+    for entry in sorted(found, key=lambda entry: entry.name):
+        with contextlib.suppress(FileNotFoundError):
+            if entry.name not in used:
+                about = entry.stat()
+                left.append(f"{entry.path} (of {_user(about.st_uid)}, {about.st_size / 2**20:.0f} MiB)")
+    return left
+
+
+def user(pid: int) -> str:
+    """Whose process it is."""
+    try:
+        return _user(os.stat(f"/proc/{pid}").st_uid)
+    except OSError:
+        return "nobody, for it is gone"
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"uid {uid}"
+
+
+def _mapped(pid: int, directory: str) -> set[str]:
+    try:
+        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as f:
+            return {line.rstrip("\n").rpartition("/")[2] for line in f if f" {directory}/" in line}
+    except OSError:
+        return set()

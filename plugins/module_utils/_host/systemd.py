@@ -1,0 +1,154 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A server as a systemd unit. The unit's file never names a release, so what runs is proven by the process itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from typing import Any
+
+from ansible_collections.llmops.vllm.plugins.module_utils._host import processes, stopping
+from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import Supervisor, SupervisorError
+
+LAUNCH = "LLMOPS_VLLM_LAUNCH"
+"""The variable by which a launch script tells the server, and all that it starts, which script that was."""
+
+PROPERTIES = (
+    "LoadState",
+    "LoadError",
+    "ActiveState",
+    "SubState",
+    "Result",
+    "UnitFileState",
+    "NeedDaemonReload",
+    "MainPID",
+    "NRestarts",
+    "InvocationID",
+    "ControlGroup",
+    "ExecMainStartTimestampMonotonic",
+    "ExecMainCode",
+    "ExecMainStatus",
+)
+EXITED = "1"  # CLD_EXITED, see waitid(2); what else is in ExecMainCode is a death by signal
+PATIENCE = 20.0  # seconds in which systemd answers, and a launch script becomes the server
+
+
+class Unit(Supervisor):
+    """A unit whose main process is started by a launch script, directly or through a link."""
+
+    def __init__(self, name: str, launch: str) -> None:
+        self.name = name
+        self.wanted = [launch] if launch else []
+        self.actions: list[str] = []
+        self.shown = show(name)
+
+    @property
+    def pid(self) -> int:
+        return int(self.shown.get("MainPID") or 0)
+
+    def running(self) -> list[str]:
+        if not self.pid:
+            return []
+        # A process may write over its environment; then those beside it know.
+        told = (processes.variable(pid, LAUNCH) for pid in [self.pid, *self.members()])
+        launch = next(filter(None, told), None)
+        return [launch] if launch else []
+
+    def active(self) -> bool:
+        return self.shown.get("ActiveState") not in ("inactive", "failed")
+
+    def settled(self) -> bool:
+        return self.shown.get("NeedDaemonReload") != "yes" and self.shown.get("UnitFileState") == "enabled"
+
+    def settle(self) -> None:
+        if self.shown.get("NeedDaemonReload") == "yes" or self.shown.get("LoadState") != "loaded":
+            self._order("daemon-reload")
+            self.shown = show(self.name)
+        if self.shown.get("LoadState") != "loaded":
+            why = self.shown.get("LoadError", "").strip('"') or "there is no such unit"
+            raise SupervisorError(f"systemd can't load {self.name} ({self.shown.get('LoadState')}): {why}.")
+        if self.shown.get("UnitFileState") != "enabled":
+            self._order("enable", self.name)
+
+    def hindrance(self) -> str:
+        (launch,) = self.wanted
+        return "" if os.path.isfile(launch) else f"There is no launch script {launch} on this host."
+
+    def members(self) -> list[int]:
+        group = self.shown.get("ControlGroup") or f"/system.slice/{self.name}"
+        return [pid for pid in processes.living() if processes.control_group(pid).startswith((group, group + "/"))]
+
+    def ask_to_stop(self, pids: list[int]) -> str:
+        """By systemd, which would start it again if it were ended in any other way."""
+        self._order("stop", "--no-block", self.name)
+        done = self.actions.pop()
+        own = self.members()
+        strays = [pid for pid in pids if pid not in own]
+        return "; ".join([done, stopping.send(signal.SIGTERM, strays, "sent TERM to")] if strays else [done])
+
+    def start(self) -> None:
+        self.settle()
+        self._order("reset-failed", self.name)
+        self.actions.pop()
+        self._order("restart", self.name)
+        # systemd is content once the script runs; a moment later the script becomes the server, or fails.
+        deadline = time.monotonic() + PATIENCE
+        self.shown = show(self.name)
+        invocation = self.shown.get("InvocationID")
+        while self.active() and self.shown.get("InvocationID") == invocation and time.monotonic() < deadline:
+            running = self.running()
+            if running == self.wanted:
+                return
+            if running:
+                raise SupervisorError(f"{self.name} started {running[0]} and not {self.wanted[0]}.")
+            time.sleep(stopping.POLL)
+            self.shown = show(self.name)
+
+    def result(self) -> dict[str, Any]:
+        self.shown = show(self.name)
+        result: dict[str, Any] = {
+            "pid": self.pid or None,
+            "unit": self.name,
+            "state": f"{self.shown.get('ActiveState')} ({self.shown.get('SubState')})",
+            "restarts": int(self.shown.get("NRestarts") or 0),
+        }
+        status = self.shown.get("ExecMainStatus", "")
+        if self.pid or self.shown.get("ExecMainCode") in (None, "0") or not status.isdigit():
+            return result
+        by_itself = self.shown["ExecMainCode"] == EXITED
+        exit_ = {"code": int(status) if by_itself else None, "signal": None if by_itself else int(status)}
+        return {**result, "exit": exit_}
+
+    def _order(self, *words: str) -> None:
+        done = _systemctl(*words)
+        if done.returncode:
+            raise SupervisorError(f"systemctl {' '.join(words)} failed: {done.stderr.strip() or done.stdout.strip()}")
+        self.actions.append(f"systemctl {' '.join(words)}")
+
+
+def show(unit: str) -> dict[str, str]:
+    """What systemd says of a unit."""
+    done = _systemctl("show", "--property", ",".join(PROPERTIES), "--", unit)
+    if done.returncode:
+        raise SupervisorError(f"systemd was asked about {unit} and said: {done.stderr.strip()}")
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+
+def _systemctl(*words: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(
+            ["systemctl", *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=None if words[0] == "restart" else PATIENCE,
+        )
+    except FileNotFoundError as e:
+        raise SupervisorError("There is no systemctl on this host: use a pidfile in place of a unit.") from e
+    except subprocess.TimeoutExpired as e:
+        raise SupervisorError(f"systemctl {' '.join(words)} gave no answer within {PATIENCE:g} s.") from e
