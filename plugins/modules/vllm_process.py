@@ -31,7 +31,10 @@ options:
     choices: [started, stopped, restarted]
     default: started
   argv:
-    description: The command and its arguments. No shell sees them. Required with O(pidfile) unless O(state=stopped).
+    description:
+      - The command and its arguments. No shell sees them. Required unless O(state=stopped).
+      - With a O(unit), whose file says how the server is started, the last of them is the launch script that must be the one that runs.
+        It is known by the variable E(LLMOPS_VLLM_LAUNCH), in which a launch script names itself to its server.
     type: list
     elements: str
   pidfile:
@@ -42,11 +45,6 @@ options:
   unit:
     description: The systemd unit that runs the server, with its suffix. systemd reads its file anew if that has changed.
     type: str
-  launch:
-    description:
-      - The launch script that must be the one that runs, as it tells its server in the variable E(LLMOPS_VLLM_LAUNCH).
-      - Required with O(unit) unless O(state=stopped).
-    type: path
   instance:
     description:
       - The directory of the instance. Processes that a launch script under it started belong to the server, whoever runs them now, and
@@ -100,7 +98,7 @@ EXAMPLES = r"""
 - name: Start it under systemd
   llmops.vllm.vllm_process:
     unit: vllm-default.service
-    launch: /opt/vllm/instances/default/releases/3f0c2a91b7de/launch.py
+    argv: [/usr/bin/python3, /opt/vllm/instances/default/releases/3f0c2a91b7de/launch.py]
     instance: /opt/vllm/instances/default
     port: 8000
 
@@ -182,12 +180,12 @@ class Server:
 
     def find_supervisor(self) -> Supervisor:
         p = self.params
-        needed = [] if p["state"] == "stopped" else ["launch"] if p["unit"] else ["argv", "log"]
+        needed = [] if p["state"] == "stopped" else ["argv"] if p["unit"] else ["argv", "log"]
         missing = [name for name in needed if not p[name]]
         if missing:
             self.fail(f"{' and '.join(missing)} must be given to have a server {p['state']} by its {self.kind}.")
         if p["unit"]:
-            return Unit(p["unit"], p["launch"] or "")
+            return Unit(p["unit"], p["argv"] or [])
         return Kept(p["pidfile"], p["argv"] or [], p["log"] or "", p["chdir"], p["user"])
 
     @property
@@ -258,7 +256,9 @@ class Server:
             )
 
     def left(self) -> list[str]:
-        engines = [f"pid {pid} ({processes.name(pid)}), of {leftovers.user(pid)}" for pid in leftovers.strange_engines()]
+        engines = [
+            f"pid {pid} ({processes.name(pid)}), of {leftovers.user(pid)}" for pid in leftovers.strange_engines()
+        ]
         if engines:
             self.module.warn(f"There are engines here that this collection did not start: {', '.join(engines)}.")
         return engines + leftovers.segments()
@@ -276,7 +276,6 @@ def main() -> None:
             "argv": {"type": "list", "elements": "str"},
             "pidfile": {"type": "path"},
             "unit": {"type": "str"},
-            "launch": {"type": "path"},
             "instance": {"type": "path"},
             "log": {"type": "path"},
             "chdir": {"type": "path", "default": "/"},

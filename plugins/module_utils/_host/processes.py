@@ -9,6 +9,7 @@ import dataclasses
 import json
 import os
 import signal
+import time
 from typing import Any
 
 
@@ -69,6 +70,14 @@ def start_ticks(pid: int) -> int | None:
     fields = stat[stat.rindex(b")") + 2 :].split()
     state, started = fields[0], int(fields[19])
     return None if state in (b"Z", b"X") else started
+
+
+def uptime(pid: int) -> float | None:
+    """Seconds since a living process was started."""
+    ticks = start_ticks(pid)
+    if ticks is None:
+        return None
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
 
 
 def session_members(record: PidFile) -> list[int]:

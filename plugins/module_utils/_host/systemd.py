@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import os
+import shutil
 import signal
 import subprocess
 import time
@@ -40,9 +40,10 @@ PATIENCE = 20.0  # seconds in which systemd answers, and a launch script becomes
 class Unit(Supervisor):
     """A unit whose main process is started by a launch script, directly or through a link."""
 
-    def __init__(self, name: str, launch: str) -> None:
+    def __init__(self, name: str, argv: list[str]) -> None:
         self.name = name
-        self.wanted = [launch] if launch else []
+        self.program = argv[0] if argv else ""
+        self.wanted = argv[-1:]
         self.actions: list[str] = []
         self.shown = show(name)
 
@@ -75,8 +76,7 @@ class Unit(Supervisor):
             self._order("enable", self.name)
 
     def hindrance(self) -> str:
-        (launch,) = self.wanted
-        return "" if os.path.isfile(launch) else f"There is no launch script {launch} on this host."
+        return "" if shutil.which(self.program) else f"There is no program {self.program} on this host."
 
     def members(self) -> list[int]:
         group = self.shown.get("ControlGroup") or f"/system.slice/{self.name}"
