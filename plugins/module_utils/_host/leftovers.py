@@ -22,10 +22,15 @@ SEGMENTS = ("psm_", "sem.mp-", "vllm_", "nccl-")
 def of(instance: str) -> list[int]:
     """Living processes that belong to an instance, whoever their parents are now.
 
-    Known by the launch script that started them or, since engines write over their environment, by the log that they write to.
+    Known by the launch script that started them or, since engines write over their environment, by their session's leader or by the
+    log that they write to.
     """
     under = os.path.join(os.path.realpath(instance), "")
-    return [pid for pid in processes.living() if (_launch(pid) or _output(pid)).startswith(under)]
+    living = processes.living()
+    launched = {pid for pid in living if _launch(pid).startswith(under)}
+    return [
+        pid for pid in living if pid in launched or processes.session(pid) in launched or _output(pid).startswith(under)
+    ]
 
 
 def strange_engines() -> list[int]:

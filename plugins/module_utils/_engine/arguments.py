@@ -1,0 +1,205 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is known to be wrong with the arguments of a launch, before anything is stopped for it.
+
+Judges what is said and what is read. What vLLM would choose by itself is left to it: its defaults depend on the hardware.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import ipaddress
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+OWN_VARIABLES = {
+    "host": "vllm_serve_host",
+    "port": "vllm_serve_port",
+    "api-key": "vllm_serve_api_key",
+    "model": "vllm_models_target",
+    "speculative-config": "vllm_serve_speculative",
+}
+READY_TIMEOUT = "VLLM_ENGINE_READY_TIMEOUT_S"
+DEVICES = "CUDA_VISIBLE_DEVICES"
+RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
+RUNNER_SINCE = (0, 26)
+"""The first version whose V2 runner takes drafters with sliding and full attention layers, and no other runner does."""
+MIXED = {"sliding_attention", "full_attention"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Launch:
+    """What a launch is made of.
+
+    args: the flags as the inventory gives them; argv: the words that vLLM will get.
+    drafter: the drafter's config.json. version: of vLLM. gpus: how many devices there are, None where that can't be told.
+    environment: what is asked for here of the server's environment, the rest of which may hold secrets.
+    timeout: seconds that are waited for the server.
+    """
+
+    args: Mapping[str, Any]
+    speculative: Mapping[str, Any]
+    argv: Sequence[str] = ()
+    drafter: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    version: str = ""
+    gpus: int | None = None
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    timeout: float = 0
+    host: str = "127.0.0.1"
+    has_key: bool = False
+
+
+def faults(launch: Launch) -> list[str]:
+    """What is wrong, each with its remedy; empty if nothing is known to be."""
+    named: dict[str, list[str]] = {}
+    for name in launch.args:
+        named.setdefault(str(name).lstrip("-").replace("_", "-"), []).append(str(name))
+    flags = {str(name).lstrip("-").replace("_", "-"): value for name, value in launch.args.items()}
+    found = [
+        f"{' and '.join(names)} are one flag, given twice: keep one." for names in named.values() if len(names) > 1
+    ]
+    found += [
+        f"vllm_serve_args holds {name}. Set {variable} instead, so that all tasks know it."
+        for name, variable in OWN_VARIABLES.items()
+        if name in flags
+    ]
+    found += _exposure(launch)
+    found += _json(flags, launch)
+    found += _drafting(launch)
+    found += _budget(flags, launch.speculative)
+    found += _parallel(flags, launch)
+    if _mixed(launch) and launch.environment.get(RUNNER, "1") != "1":
+        found.append(
+            "The drafter has sliding and full attention layers, which only the V2 model runner can run, and "
+            f"{RUNNER} is {launch.environment[RUNNER]}: take it out of vllm_serve_env."
+        )
+    found += _patience(launch)
+    return found
+
+
+def needed(launch: Launch) -> dict[str, str]:
+    """Variables that the launch needs in its environment, whatever else is in there."""
+    return {RUNNER: "1"} if _mixed(launch) else {}
+
+
+def _mixed(launch: Launch) -> bool:
+    """Whether the drafter needs the V2 runner. Older versions have none that could run it, which is for drafter_config to say."""
+    kinds = launch.drafter.get("layer_types")
+    found = re.match(r"(\d+)\.(\d+)", launch.version)
+    since = found is not None and (int(found[1]), int(found[2])) >= RUNNER_SINCE
+    return since and isinstance(kinds, list) and set(kinds) >= MIXED
+
+
+def _exposure(launch: Launch) -> list[str]:
+    if launch.has_key or is_loopback(launch.host):
+        return []
+    return [
+        f"vllm_serve_host {launch.host} opens the server to the network, and anybody could use it: "
+        "set vllm_serve_api_key, or vllm_serve_host to 127.0.0.1."
+    ]
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _json(flags: Mapping[str, Any], launch: Launch) -> list[str]:
+    """Whether every dictionary arrives as it was given, and text that is to be JSON is."""
+    found = []
+    given = dict(flags)
+    if launch.argv:
+        given["speculative-config"] = launch.speculative
+        words = {word.partition("=")[0]: word.partition("=")[2] for word in launch.argv if word.startswith("--")}
+    for name, value in given.items():
+        if isinstance(value, Mapping) and launch.argv:
+            arrived = _parsed(words.get(f"--{name}", ""))
+            if arrived != value:
+                found.append(f"{name} would not reach vLLM as it was given: {arrived!r} in place of {value!r}.")
+        elif isinstance(value, str) and value.lstrip().startswith("{") and _parsed(value) is None:
+            found.append(f"{name} is meant as JSON and is none: {value!r}. Write it as a dictionary.")
+    return found
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _drafting(launch: Launch) -> list[str]:
+    tokens = launch.speculative.get("num_speculative_tokens")
+    if tokens is None:
+        return [
+            "How many tokens the drafter proposes at a time is not known. Run the role vllm_drafter before, or set "
+            "num_speculative_tokens in vllm_serve_speculative to the drafter's block_size - 1."
+        ]
+    count = _number(tokens)
+    if count is None or count < 1:
+        return [f"num_speculative_tokens is {tokens!r}: it must be a whole number of at least 1."]
+    block = _number(launch.drafter.get("block_size"))
+    if block is not None and launch.speculative.get("method") == "dflash" and count > block - 1:
+        return [
+            f"num_speculative_tokens is {count}, and the drafter's block_size {block} gives no more than {block - 1}: "
+            f"set it to {block - 1}."
+        ]
+    return []
+
+
+def _budget(flags: Mapping[str, Any], speculative: Mapping[str, Any]) -> list[str]:
+    """Each sequence of a step takes its token and all that are drafted for it."""
+    tokens = _number(speculative.get("num_speculative_tokens"))
+    budget, sequences = _number(flags.get("max-num-batched-tokens")), _number(flags.get("max-num-seqs"))
+    if tokens is None or budget is None or sequences is None or budget >= sequences * (tokens + 1):
+        return []
+    return [
+        f"max-num-batched-tokens is {budget}, but max-num-seqs {sequences} with {tokens} drafted tokens each needs "
+        f"{sequences * (tokens + 1)}: raise it, or lower max-num-seqs to {max(budget // (tokens + 1), 1)}."
+    ]
+
+
+def _parallel(flags: Mapping[str, Any], launch: Launch) -> list[str]:
+    found = []
+    size = _number(flags.get("tensor-parallel-size", 1))
+    stages = _number(flags.get("pipeline-parallel-size", 1))
+    nodes = _number(flags.get("nnodes", 1))
+    gpus, visible = launch.gpus, launch.environment.get(DEVICES)
+    if gpus is not None and visible is not None:
+        gpus = min(gpus, len([name for name in visible.split(",") if name.strip()]))
+    if size is not None and stages is not None and nodes == 1 and gpus is not None and size * stages > gpus:
+        found.append(
+            f"tensor-parallel-size {size} and pipeline-parallel-size {stages} take {size * stages} GPUs, and the server would see "
+            f"{gpus}{'' if visible is None else f' ({DEVICES} is {visible!r})'}: lower them."
+        )
+    draft = _number(launch.speculative.get("draft_tensor_parallel_size"))
+    if draft is not None and size is not None and draft not in (1, size):
+        found.append(f"draft_tensor_parallel_size is {draft}: it can only be 1 or the target's {size}.")
+    return found
+
+
+def _patience(launch: Launch) -> list[str]:
+    said = launch.environment.get(READY_TIMEOUT)
+    patience = _number(said)
+    if said is None or (patience is not None and patience >= launch.timeout):
+        return []
+    if patience is None:
+        return [f"{READY_TIMEOUT} is {said!r}: it must be a whole number of seconds."]
+    return [
+        f"{READY_TIMEOUT} is {patience}: the engine would give up before vllm_serve_timeout, {launch.timeout:g} s, is "
+        "over. Take it out of vllm_serve_env, and both are the same."
+    ]
+
+
+def _number(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        return None

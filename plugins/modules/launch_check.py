@@ -1,0 +1,153 @@
+#!/usr/bin/python
+
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: launch_check
+short_description: Find what is wrong with the arguments of a launch before anything is stopped for it
+version_added: "0.1.0"
+author:
+  - The llmops.vllm authors (@llmops)
+description:
+  - Judges the flags of C(vllm serve), the speculative config and the environment against each other, against the drafter's
+    C(config.json) and against the GPUs of the host. Fails with all that is wrong at once.
+  - Only what is known is judged. What vLLM would choose by itself is left to it.
+options:
+  args:
+    description: The flags, in vLLM's own names.
+    type: dict
+    required: true
+  speculative:
+    description: The speculative config, method and model included.
+    type: dict
+    required: true
+  argv:
+    description: The command line that was made of them. Every dictionary must be found in it as it was given.
+    type: list
+    elements: str
+    default: []
+  drafter:
+    description: The directory of the drafter.
+    type: path
+    required: true
+  version:
+    description: The version of vLLM.
+    type: str
+    default: ""
+  environment:
+    description:
+      - E(VLLM_ENGINE_READY_TIMEOUT_S), E(VLLM_USE_V2_MODEL_RUNNER) and E(CUDA_VISIBLE_DEVICES) of the server, where set. Give no others,
+        as there may be secrets among them.
+    type: dict
+    default: {}
+  timeout:
+    description: Seconds that will be waited for the server.
+    type: float
+    default: 0
+  host:
+    description: The address to listen on. Any but a loopback address needs a key.
+    type: str
+    default: 127.0.0.1
+  has_api_key:
+    description: Whether clients must send a key.
+    type: bool
+    default: false
+attributes:
+  check_mode:
+    description: Can run in check mode and return changed status prediction without modifying target.
+    support: full
+    details:
+      - It changes nothing.
+  diff_mode:
+    description: Will return details on what has changed (or possibly needs changing in check_mode), when in diff mode.
+    support: none
+    details:
+      - It changes nothing.
+  idempotent:
+    description:
+      - When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
+    support: full
+"""
+
+EXAMPLES = r"""
+- name: Refuse what could never run
+  llmops.vllm.launch_check:
+    args: {tensor-parallel-size: 2, max-num-seqs: 64, max-num-batched-tokens: 8192}
+    speculative: {method: dflash, model: /opt/vllm/overlays/d-1155c2798b38, num_speculative_tokens: 15}
+    drafter: /opt/vllm/overlays/d-1155c2798b38
+    version: 0.32.0
+"""
+
+RETURN = r"""
+faults:
+  description: What is wrong, each with its remedy.
+  returned: always
+  type: list
+  elements: str
+environment:
+  description: Variables that the launch needs besides, such as the one that chooses the runner of a drafter with mixed layers.
+  returned: always
+  type: dict
+  sample: {"VLLM_USE_V2_MODEL_RUNNER": "1"}
+"""
+
+import json
+import os
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.llmops.vllm.plugins.module_utils._engine import arguments
+from ansible_collections.llmops.vllm.plugins.module_utils._host import gpus
+
+
+def main() -> None:
+    module = AnsibleModule(
+        argument_spec={
+            "args": {"type": "dict", "required": True},
+            "speculative": {"type": "dict", "required": True},
+            "argv": {"type": "list", "elements": "str", "default": []},
+            "drafter": {"type": "path", "required": True},
+            "version": {"type": "str", "default": ""},
+            "environment": {"type": "dict", "default": {}},
+            "timeout": {"type": "float", "default": 0},
+            "host": {"type": "str", "default": "127.0.0.1"},
+            "has_api_key": {"type": "bool", "default": False, "no_log": False},
+        },
+        supports_check_mode=True,
+    )
+    p = module.params
+    launch = arguments.Launch(
+        args=p["args"],
+        speculative=p["speculative"],
+        argv=p["argv"],
+        drafter=config(p["drafter"]),
+        version=p["version"],
+        gpus=gpus.count(),
+        environment={name: str(value) for name, value in p["environment"].items() if value is not None},
+        timeout=p["timeout"],
+        host=p["host"],
+        has_key=p["has_api_key"],
+    )
+    result = {"faults": arguments.faults(launch), "environment": arguments.needed(launch)}
+    if result["faults"]:
+        module.fail_json(msg="\n".join(["Nothing was stopped or started.", *result["faults"]]), **result)
+    module.exit_json(changed=False, **result)
+
+
+def config(drafter: str) -> dict[str, Any]:
+    """The drafter's config.json. That one is missing or broken is for drafter_config to say."""
+    try:
+        with open(os.path.join(drafter, "config.json"), encoding="utf-8") as f:
+            data = json.load(f)
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+if __name__ == "__main__":
+    main()
