@@ -5,7 +5,6 @@ All of it under a home and with models whose names hold what breaks unquoted pat
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
@@ -79,16 +78,16 @@ class Site:
         return said
 
     def start(self, playbook: str, *options: str, **variables: object) -> subprocess.Popen[str]:
-        extra = {**VARIABLES, "vllm_build_venv": str(self.venv), **variables}
+        extra = self.fleet.home / "variables.json"  # not an argument, or the key would be in ps of this machine
+        extra.write_text(json.dumps({**VARIABLES, "vllm_build_venv": str(self.venv), **variables}))
         return subprocess.Popen(
             [
                 Path(sys.executable).with_name("ansible-playbook"),
                 f"playbooks/{playbook}.yml",
-                *("-i", self.fleet.inventory, "-l", self.host.name, "-e", "@/dev/stdin", *options),
+                *("-i", self.fleet.inventory, "-l", self.host.name, "-e", f"@{extra}", *options),
             ],
             cwd=CLONE,
             env={**os.environ, "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
-            stdin=_file(json.dumps(extra)),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -250,12 +249,3 @@ def test_stopped_while_it_loads(site):
 def changed(said: str) -> int:
     (count,) = re.findall(r"changed=(\d+)", said)
     return int(count)
-
-
-def _file(text: str) -> int:
-    """A file that holds the text and has no name, for a secret that must not be an argument."""
-    handle = os.memfd_create("variables")
-    with contextlib.suppress(BlockingIOError):
-        os.write(handle, text.encode())
-    os.lseek(handle, 0, os.SEEK_SET)
-    return handle
