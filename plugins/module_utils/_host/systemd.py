@@ -70,8 +70,8 @@ class Unit(Supervisor):
             self._order("daemon-reload")
             self.shown = show(self.name)
         if self.shown.get("LoadState") != "loaded":
-            why = self.shown.get("LoadError", "").strip('"') or "there is no such unit"
-            raise SupervisorError(f"systemd can't load {self.name} ({self.shown.get('LoadState')}): {why}.")
+            why = self.shown.get("LoadError", "").partition(" ")[2].strip('"') or self.shown.get("LoadState")
+            raise SupervisorError(f"systemd can't load {self.name}: {why}")
         if self.shown.get("UnitFileState") != "enabled":
             self._order("enable", self.name)
 
