@@ -69,7 +69,7 @@ def span(seconds: int | None) -> str:
     """A time in its two greatest units: 3d 4h, 2m 7s."""
     if seconds is None:
         return "-"
-    parts = []
+    parts: list[str] = []
     for size, unit in UNITS:
         count, seconds = divmod(seconds, size)
         if count or parts or unit == "s":
