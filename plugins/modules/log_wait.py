@@ -246,9 +246,11 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.llmops.vllm.plugins.module_utils._logs import options, outcome
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower, NotALogError
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.journal import Journal
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge, Profile
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import NothingToWatchError, Process, Unit
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import Process
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.probe import Probe
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.profile import Profile
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.units import NothingToWatchError, Unit
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.wait import Limits, Wait
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.wake import Waker
 

@@ -22,7 +22,8 @@ import json, resource, sys, time
 sys.path.insert(0, sys.argv[2])
 from ansible_collections.llmops.vllm.plugins.module_utils._logs import outcome
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge, Profile
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.profile import Profile
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import Process
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.wait import Limits, Wait
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.wake import Waker

@@ -10,7 +10,7 @@ import os
 import subprocess
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import NothingToWatchError, show
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.units import NothingToWatchError, show
 
 CHUNK = 256 * 1024
 FIELDS = "MESSAGE,__CURSOR"

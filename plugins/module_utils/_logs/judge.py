@@ -9,44 +9,24 @@ What a judge knows is plain data, so that a wait may be cut anywhere and go on i
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._logs import causes, patterns, stages, tracebacks
+from ansible_collections.llmops.vllm.plugins.module_utils._logs import causes, patterns, tracebacks
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.causes import Trouble
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.lines import Line, parse
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.patterns import Pattern
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.stages import Progress, Stage
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.profile import CALM, TELLING, Profile
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.stages import Progress
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.tracebacks import Block, Tracebacks
 
-CALM = ("DEBUG", "INFO", "WARNING")
-TELLING = re.compile(
-    "|".join(
-        f"(?:{regex.pattern})"
-        for regex in (
-            *(p.regex for p in (*patterns.READY, *patterns.STOPPING, *patterns.UNDERSTATED, *patterns.BENIGN)),
-            patterns.LAUNCH.regex,
-            re.compile(re.escape(tracebacks.BEGIN)),
-            *stages.TELLING,
-        )
-    )
-)
-"""What a line at a calm level must begin with to tell anything; most don't."""
+LONG = 400
+"""So much is kept of a line as context."""
+LONGEST = 2000
+"""So much is kept of a line that tells something."""
 MOST = 40
 """So many troubles are kept: who failed more often than that has failed."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Profile:
-    """What counts as what: the user's patterns, and those of vLLM unless they are switched off."""
-
-    ready: Sequence[Pattern] = ()
-    failed: Sequence[Pattern] = ()
-    ignore: Sequence[Pattern] = ()
-    stages: Sequence[Stage] = ()
-    vllm: bool = True
 
 
 @dataclasses.dataclass
@@ -59,6 +39,8 @@ class Match:
 
 
 class Judge:
+    """Sees lines, one after the other; see `ready`, `failed`, `stopping`, `cause()` and `progress` for what they come to."""
+
     def __init__(self, profile: Profile, context: int = 10) -> None:
         self.profile = profile
         self.context = context
@@ -76,10 +58,8 @@ class Judge:
         self._record: dict[str, tuple[str, bool | None]] = {}
         """By process, its last record above INFO: its head, and whether it was fatal; None if it means nothing."""
         self._said = ""
-        known = patterns if profile.vllm else None
-        self._ready = [*profile.ready, *(known.READY if known else ())]
-        self._quick = profile.vllm and not (profile.ready or profile.failed or profile.ignore or profile.stages)
-        self._ignore = [*profile.ignore, *(known.BENIGN if known else ())]
+        self._ready = [*profile.ready, *(patterns.READY if profile.vllm else ())]
+        self._ignore = [*profile.ignore, *(patterns.BENIGN if profile.vllm else ())]
 
     # --- state ---------------------------------------------------------------------------------------------------
 
@@ -133,16 +113,16 @@ class Judge:
     def see(self, line: Line, now: float) -> None:
         """One more line; now: seconds since the wait began."""
         self.lines = line.number
-        self.recent.append(line.raw[:400])
+        self.recent.append(line.raw[:LONG])
         if line.stamp:
             self.progress.stamp = line.stamp
         if self.profile.vllm and self.tracebacks.take(line):
             self._uncaught(line)
         elif line.text:
-            if line.text != self._said:
-                self._said = line.text
+            if line.text[:LONG] != self._said:
+                self._said = line.text[:LONG]
                 self.moved = self.moved or not _any(patterns.IDLE, line)
-            if not self._quick or line.level not in CALM or TELLING.match(line.text):
+            if not self.profile.plain or line.level not in CALM or TELLING.match(line.text):
                 self._fresh(line, now)
         if self.tracebacks.done:
             self._collect()
@@ -163,7 +143,7 @@ class Judge:
         """Lines that can't matter went by; the last of them are context for what follows."""
         self.lines += count
         self.moved = True
-        self.recent.extend(text[:400] for text in last)
+        self.recent.extend(text[:LONG] for text in last)
 
     def _fresh(self, line: Line, now: float) -> None:
         if _any(self._ignore, line):
@@ -256,7 +236,7 @@ class Judge:
 
     def _trouble(self, line: Line, text: str, rank: str, cause: Pattern | None) -> None:
         kind, hint = (cause.kind, cause.hint) if cause else ("error", "")
-        self._add(Trouble(line.number, line.number, line.process, text, rank, kind, hint, self.last_lines()))
+        self._add(Trouble(line.number, line.number, line.process, text[:LONGEST], rank, kind, hint, self.last_lines()))
 
     def _collect(self) -> None:
         while self.tracebacks.done:
@@ -283,4 +263,4 @@ def _counts(block: Block) -> bool:
 
 
 def _match(line: Line) -> Match:
-    return Match(line.raw[:2000], line.number, line.text[:2000])
+    return Match(line.raw[:LONGEST], line.number, line.text[:LONGEST])

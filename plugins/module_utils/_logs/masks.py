@@ -14,7 +14,7 @@ _SHAPES = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|glpat-[\w-]{16,}|AKIA[0-9A-Z]{16}"
     r"|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,})"
 )
-_URL = re.compile(r"(\w+://)[^/\s@]+@")
+_URL = re.compile(r"(?<!\w)(\w+://)[^/\s@]+@")
 
 
 def mask(text: str) -> str:

@@ -9,8 +9,8 @@ import re
 import urllib.parse
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Profile
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.patterns import Pattern
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.profile import Profile
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.stages import Stage
 
 FIELDS = ("pattern", "name", "kind", "hint", "sample")

@@ -179,7 +179,8 @@ WRAPPERS = (
         "wrapper",
         r"^(?:\S+\.)?(?:EngineDeadError|CancelledError|BrokenPipeError|SystemExit|ConnectionResetError)\b"
         r"|^RuntimeError: cancelled$|died with exit code|died unexpectedly"
-        r"|^(?:\S+\.)?(?:DistBackendError|DistNetworkError|RuntimeError): (?:\S+ )*?(?:.*Connection (?:closed|reset) by peer|.*recvValue failed)",
+        r"|^(?:\S+\.)?(?:DistBackendError|DistNetworkError|RuntimeError): .*"
+        r"(?:Connection (?:closed|reset) by peer|recvValue failed)",
         "EngineDeadError",
         "asyncio.exceptions.CancelledError",
         "RuntimeError: cancelled",

@@ -108,14 +108,3 @@ class Scanner:
                 if part:
                     self.judge.see(parse(number, part), now)
         self.judge.lines = number if ended else number - 1
-
-
-def anchors_of(judge: Judge) -> tuple[bytes, ...]:
-    """The anchors for a judge's profile; none if it has patterns that may match any line."""
-    profile = judge.profile
-    if not profile.vllm or profile.stages:
-        return ()
-    own = [patterns.literal(p.regex.pattern) for p in (*profile.ready, *profile.failed)]
-    if not all(own):
-        return ()
-    return (*patterns.ANCHORS, *(word.encode() for word in own))

@@ -28,6 +28,7 @@ _FOREIGN = re.compile(
     r"|\w[\w ]*:\s+\d+%|terminate called"
 )
 _LONGEST_MESSAGE = 12
+_LONGEST_LINE = 2000
 
 
 @dataclasses.dataclass
@@ -108,7 +109,7 @@ class Tracebacks:
             if block.first:
                 block.main, block.first = bool(_MODULE.match(text)), False
         elif block.level or _EXCEPTION.match(text):
-            block.text, block.at = [text], line.number
+            block.text, block.at = [text[:_LONGEST_LINE]], line.number
         else:
             return True  # noise between the frames
         self._keep(block, text)
@@ -131,7 +132,7 @@ class Tracebacks:
         ):
             return False
         else:
-            block.text.append(text)
+            block.text.append(text[:_LONGEST_LINE])
             self._keep(block, text)
         return True
 

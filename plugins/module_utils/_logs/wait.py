@@ -10,7 +10,6 @@ import time
 from typing import Any, Protocol
 
 from ansible_collections.llmops.vllm.plugins.module_utils._host.processes import Exit
-from ansible_collections.llmops.vllm.plugins.module_utils._logs import scan
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge, Match
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.probe import Probe
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import Scanner
@@ -96,7 +95,7 @@ class Wait:
             limits,
             probe,
         )
-        self.scanner = Scanner(judge, () if limits.stall else scan.anchors_of(judge))
+        self.scanner = Scanner(judge, () if limits.stall else judge.profile.anchors())
         self.began = time.monotonic() - elapsed
         self.bytes = 0
         self.appeared = False

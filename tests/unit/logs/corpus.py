@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._logs import scan
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge, Profile
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.profile import Profile
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import Scanner
 
 CORPUS = Path(__file__).parents[2] / "corpus"
@@ -35,7 +36,7 @@ class Said:
 def judge(pieces: list[bytes], profile: Profile | None = None, *, attentive: int = scan.ATTENTIVE) -> Said:
     """What a judge says when a log comes in these pieces, the last line finished or not."""
     one = Judge(profile or Profile())
-    scanner = Scanner(one, scan.anchors_of(one), attentive)
+    scanner = Scanner(one, one.profile.anchors(), attentive)
     for piece in pieces:
         scanner.feed(piece, 0.0)
     return said(scanner.glance(0.0) or one)

@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge, Profile
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.profile import Profile
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import Scanner
 from ansible_collections.llmops.vllm.tests.unit.logs.corpus import CORPUS, LABELS, Said, judge, log, said
 
@@ -60,8 +61,7 @@ def test_when_only_lines_of_consequence_are_looked_at(name):
     said = judge([data], attentive=0)
     check(name, said)
     assert said.lines == judge([data]).lines
-    for _ in range(20):
-        cut = chance.randrange(len(data))
+    for cut in chance.choices(range(len(data)), k=20):
         assert judge([data[:cut], data[cut:]], attentive=0) == said
 
 

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from ansible_collections.llmops.vllm.plugins.module_utils._logs import masks, outcome, patterns, tracebacks
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge, Profile
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import Process
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.lines import parse
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.profile import Profile
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.wait import Limits, Wait
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.wake import Waker
 from ansible_collections.llmops.vllm.tests.unit.logs.corpus import LABELS, judge, log
@@ -24,14 +25,20 @@ DRESS = [
     b"(Worker_TP1 pid=3) ERROR 11-30 06:49:31 [a.py:2] ", b"ERROR 13-99 99:99:99 [a.py:1] ", b"(EngineCore_DP0 pid=4) ",
     b"Nov 30 07:04:07 gpu1 vllm[4]: ", b"\x1b[1;36m(Worker pid=5)\x1b[0m WARNING 11-30 06:49:31 [a.py:1] ", b"\xff\xfe",
 ]  # fmt: skip
-TEXTS = [
-    tracebacks.BEGIN.encode(), b"  File \"/opt/vllm/bin/vllm\", line 1, in <module>", b"    raise", b"    ^^^^^", b"", *[
-        sample.encode() for table in (patterns.READY, patterns.STOPPING, patterns.FATAL, patterns.UNDERSTATED, patterns.TROUBLE,
-        patterns.WRAPPERS, patterns.CAUSES, patterns.BENIGN, patterns.IDLE, (patterns.LAUNCH, patterns.PROCESS))
-        for pattern in table for sample in pattern.samples
-    ], *[chain.encode() for chain in tracebacks.CHAINS],
-    b"Loading safetensors checkpoint shards:  45% Completed | 5/11", b"x" * 70000,
+TABLES = [
+    patterns.READY, patterns.STOPPING, patterns.FATAL, patterns.UNDERSTATED, patterns.TROUBLE, patterns.WRAPPERS, patterns.CAUSES,
+    patterns.BENIGN, patterns.IDLE, (patterns.LAUNCH, patterns.PROCESS),
 ]  # fmt: skip
+TEXTS = [
+    *[sample.encode() for table in TABLES for pattern in table for sample in pattern.samples],
+    *[chain.encode() for chain in (tracebacks.BEGIN, *tracebacks.CHAINS)],
+    b'  File "/opt/vllm/bin/vllm", line 1, in <module>',
+    b"    raise",
+    b"    ^^^^^",
+    b"",
+    b"Loading safetensors checkpoint shards:  45% Completed | 5/11",
+    b"x" * 70000,
+]
 PIECE = st.one_of(
     st.builds(lambda dress, text, end: dress + text + end, *map(st.sampled_from, (DRESS, TEXTS, [b"\n", b"\n", b"\r\n", b"\r", b""]))),
     st.binary(max_size=40),

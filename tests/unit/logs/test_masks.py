@@ -51,3 +51,8 @@ def test_everything_else_stays(text):
 def test_masking_again_changes_nothing():
     once = mask("--api-key s3cr3t-s3cr3t token=abcdefgh https://a:b@c/")
     assert mask(once) == once
+
+
+def test_a_very_long_word_is_no_trouble():
+    """Quadratic time would not end before the night does."""
+    assert mask("x" * 2_000_000) == "x" * 2_000_000

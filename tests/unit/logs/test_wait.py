@@ -16,10 +16,11 @@ import pytest
 from ansible_collections.llmops.vllm.plugins.module_utils._host import processes
 from ansible_collections.llmops.vllm.plugins.module_utils._logs import outcome
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge, Profile
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import Process
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.options import profile
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.probe import Probe
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.profile import Profile
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.wait import Limits, Wait
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.wake import Waker
 from ansible_collections.llmops.vllm.tests.unit.logs.corpus import LABELS, log
