@@ -93,6 +93,10 @@ class Case:
         paths = self.places(fact) if mend and wanted is not MISSING else ()
         return Finding(self.key(fact), found, wanted, severity, why, evidence, paths)
 
+    @property
+    def is_dflash2(self) -> bool:
+        return self.form is formats.DFLASH2 or (self.form is formats.SPECULATORS and self.weights.convolves)
+
     @functools.cached_property
     def target_layers(self) -> tuple[int, str] | None:
         """How many layers the target has, and who says so."""

@@ -93,7 +93,10 @@ def _profiles(profiles: Mapping[str, Any], form: Format) -> Iterator[Entry]:
 
 
 def _reference(path: str, found: Drafter) -> Claim:
-    _text, config = read_config(path)
+    try:
+        _text, config = read_config(path)
+    except RefusedError as e:
+        raise RefusedError(f"reference: {e}") from None
     form = formats.detect(config)
     if form is None:
         raise RefusedError(f"reference: {path} is no DFlash drafter's config")

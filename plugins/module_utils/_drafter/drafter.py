@@ -54,7 +54,7 @@ def read_drafter(path: str) -> Drafter:
     form = detect(config)
     if form is None:
         raise RefusedError(
-            f"{directory}/config.json is no DFlash drafter's: it has neither a dflash_config nor a speculators_model_type"
+            f"{directory}/config.json is no DFlash drafter's: it has neither a dflash_config nor a speculators_model_type of dflash"
         )
     return Drafter(directory, text, config, form, read_weights(directory), _names(directory, config))
 

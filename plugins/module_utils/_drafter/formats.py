@@ -105,7 +105,7 @@ FORMATS = (ZLAB_LEGACY, ZLAB_NESTED, DFLASH2, MIMO, SPECULATORS)
 def detect(config: Mapping[str, Any]) -> Format | None:
     """The format of a config; None if it isn't a DFlash drafter's."""
     if "speculators_model_type" in config or "speculators_config" in config:
-        return SPECULATORS
+        return SPECULATORS if config.get("speculators_model_type", "dflash") in ("dflash", "dflash2") else None
     named = str(config.get("architectures"))
     if "DFlash" not in named and "dflash_config" not in config:
         return None

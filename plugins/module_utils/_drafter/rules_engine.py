@@ -22,7 +22,7 @@ def engine(case: Case) -> Iterator[Finding]:
         why = "before about 0.22 vLLM takes the layers one before these (it lacks #40727): fewer tokens are accepted"
         yield case.say("target_layer_ids", why, str(asked), WARNING)
     yield from _windows(case, severity)
-    if case.form is formats.DFLASH2 and (asked.lacks(engines.DFLASH2) or asked.runner == "v1"):
+    if case.is_dflash2 and (asked.lacks(engines.DFLASH2) or asked.runner == "v1"):
         why = "a DFlash2 drafter needs vLLM 0.28 and its V2 model runner (VLLM_USE_V2_MODEL_RUNNER=1)"
         yield case.say("architectures", why, str(asked), severity)
     if case.form is formats.SPECULATORS and asked.numbers[:2] == (0, 25) and asked.runner != "v1":

@@ -42,7 +42,7 @@ def target_layer_ids(case: Case) -> Iterator[Finding]:
 
 
 def _unusual(case: Case, ids: list[int], layers: int) -> Iterator[Finding]:
-    usual = formula(layers, len(ids), 5 if case.form is formats.DFLASH2 else 1)
+    usual = formula(layers, len(ids), 5 if case.is_dflash2 else 1)
     evidence = f"the publishers' formula for {len(ids)} of {layers} layers"
     if ids == [i + 1 for i in usual] and not case.form.shift:
         why = f"they look like {usual} with the engine's own shift by one already in them; {_SETTLE}"

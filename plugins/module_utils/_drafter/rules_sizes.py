@@ -148,6 +148,7 @@ def draft_vocabulary(case: Case) -> Iterator[Finding]:
 
 def architecture(case: Case) -> Iterator[Finding]:
     if case.form is formats.SPECULATORS:
+        yield from _speculators(case)
         return
     if not isinstance(case.config.get("dflash_config", {}), dict):
         found = case.config.get("dflash_config")
@@ -172,8 +173,20 @@ def architecture(case: Case) -> Iterator[Finding]:
         yield case.say("model_type", "what the loader makes of it is predicted by the rules for qwen3", severity=NOTE)
 
 
+def _speculators(case: Case) -> Iterator[Finding]:
+    """What vLLM takes a file for a speculators one by, whatever its architectures say."""
+    kind, section = (case.config.get(key, MISSING) for key in ("speculators_model_type", "speculators_config"))
+    wanted = "dflash2" if case.weights.convolves else "dflash"
+    if kind != wanted:
+        why, paths = "by this the engine chooses a model", (("speculators_model_type",),)
+        yield Finding("speculators_model_type", kind, wanted, ERROR, why, "the weights' header", paths)
+    if not isinstance(section, dict):
+        why = "without this section the engine takes the file for another format; assert it in values"
+        yield Finding("speculators_config", section, MISSING, ERROR, why, "the rules of the engine")
+
+
 def dflash2(case: Case) -> Iterator[Finding]:
-    if case.form is not formats.DFLASH2:
+    if not case.is_dflash2:
         return
     group, hidden = case.number("conv_group_size"), case.loaded("hidden_size")
     if group is not None and is_int(hidden) and (group <= 0 or hidden % group):

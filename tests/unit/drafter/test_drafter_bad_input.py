@@ -58,6 +58,10 @@ def refuse(request, call, tmp_path):
         pytest.param(
             b'{"a": 1' + b"0" * 100 + b"}", "is no usable JSON: it has a whole number of over", id="a long number"
         ),
+        pytest.param(
+            b'{"speculators_model_type": "eagle3"}', "is no DFlash drafter's: it has neither", id="another drafter's"
+        ),
+        pytest.param(b'{"speculators_model_type": ["dflash"]}', "is no DFlash drafter's: it has neither", id="no kind"),
         pytest.param(b"{}", "is no DFlash drafter's: it has neither a dflash_config", id="another model's"),
     ],
 )
@@ -118,6 +122,14 @@ def test_a_target_that_is_none(name, content, cause, tmp_path, refuse):
     beside = target(tmp_path / "target")
     (beside / name).write_text(content)
     assert refuse(drafter(tmp_path / "drafter", RIGHT), target=beside) == f"{beside}/{name} {cause}"
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"), [("nowhere", "can't be read: No such file or directory."), ("", "is no regular file.")]
+)
+def test_a_reference_that_is_none(name, cause, tmp_path, refuse):
+    message = refuse(drafter(tmp_path / "drafter", RIGHT), reference=tmp_path / name)
+    assert message == f"reference: {tmp_path / name} {cause}"
 
 
 def test_a_target_that_is_not_there(tmp_path, refuse):

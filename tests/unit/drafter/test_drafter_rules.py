@@ -398,6 +398,32 @@ def test_a_speculators_config_is_judged_in_its_own_keys(changes, key, wanted, fi
     assert wanted is NOTHING or errors[key] == wanted
 
 
+CONVOLVING = {"layers.0.attention_conv.base_kernel": [2, 2, 64]}
+
+
+@pytest.mark.parametrize(
+    ("changes", "tensors", "key", "wanted"),
+    [
+        pytest.param({"speculators_model_type": DROP}, {}, "speculators_model_type", "dflash", id="no kind"),
+        pytest.param({"speculators_model_type": "dflash2"}, {}, "speculators_model_type", "dflash", id="a newer kind"),
+        pytest.param({}, CONVOLVING, "speculators_model_type", "dflash2", id="an older kind"),
+        pytest.param({"speculators_config": DROP}, {}, "speculators_config", None, id="no section"),
+        pytest.param({"speculators_config": []}, {}, "speculators_config", None, id="an empty list"),
+    ],
+)
+def test_the_kind_of_a_speculators_config(changes, tensors, key, wanted, find):
+    judged = find(changed(SPECULATORS.config, changes), {**SPECULATORS.tensors, **tensors})
+    assert only(judged, key).public()["wanted"] == wanted
+    assert (key in {f.key for f in judged.remaining}) is (wanted is None)
+
+
+def test_a_speculators_drafter_may_be_a_dflash2(find):
+    document = changed(SPECULATORS.config, {"speculators_model_type": "dflash2"})
+    judged = find(document, {**SPECULATORS.tensors, **CONVOLVING}, engine={"version": "0.27.0"})
+    assert "vLLM 0.28" in only(judged, "architectures").why
+    assert "needs a whole number" in only(judged, "selector_top_k").why
+
+
 def test_a_head_size_that_the_engine_derives_may_be_left_out(find):
     assert (
         find(changed(SPECULATORS.config, {"transformer_layer_config.head_dim": DROP}), SPECULATORS.tensors).findings
