@@ -26,8 +26,8 @@ options:
     type: path
   profile:
     description:
-      - V(auto) looks the drafter up in the catalogue of published drafters, by the name in its path, and believes an entry that its
-        weights agree with. Only entries of high confidence mend, others are hints.
+      - V(auto) looks the drafter up in the catalogue of published drafters, by the name of its directory (of the one above, where
+        that is a revision), and believes an entry that its weights agree with. Only entries of high confidence mend, others are hints.
       - A name of the catalogue or of O(profiles) says which drafter it is. V(none) asks no catalogue.
     type: str
     default: auto
