@@ -132,7 +132,7 @@ class Judge:
 
     def last_words(self) -> None:
         """What a shell says of a program that it saw crash matters only as the last words of a log."""
-        for raw in list(self.recent)[-3:]:
+        for raw in list(self.recent):
             line = parse(self.lines, raw.encode())
             cause = causes.explain(line.text)
             if self.profile.vllm and cause and cause.kind in ("killed", "crashed") and _any(patterns.FATAL, line):

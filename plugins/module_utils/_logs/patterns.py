@@ -48,14 +48,12 @@ ANCHORS = (
     b"ERROR",
     b"Traceback (most recent call last):",
     b"engine core exited unexpectedly",
-    b"Fatal Python error: ",
-    b"terminate called after throwing an instance of",
-    b"Shutting down",
     b"[shutdown] API server: shutdown triggered",
+    b"Shutting down",
     *ANEW,
-    b"Application startup complete.",
 )
-"""Once a start's first megabytes are past, every line that matters holds one of these."""
+"""Once a start's first megabytes are past, every line that matters holds one of these, or one of:"""
+ANCHORS_OF_READY = (b"Application startup complete.",)
 
 READY = (_p("startup_complete", "ready", r"^Application startup complete\.", "Application startup complete."),)
 

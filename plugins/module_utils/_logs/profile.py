@@ -45,9 +45,11 @@ class Profile:
         """Whether nobody added anything."""
         return self.vllm and not (self.ready or self.failed or self.ignore or self.stages)
 
-    def anchors(self) -> tuple[bytes, ...]:
-        """Words, one of which every line of consequence holds; none if any line may be one."""
-        own = [patterns.literal(p.regex.pattern) for p in (*self.ready, *self.failed)]
-        if not self.vllm or self.stages or not all(own):
+    def anchors(self, ready: bool) -> tuple[bytes, ...]:
+        """Words, one of which every line of consequence holds; none if any line may be one. ready: it is known to be."""
+        if not self.vllm or self.stages:
             return ()
-        return (*patterns.ANCHORS, *(word.encode() for word in own))
+        own = [patterns.literal(p.regex.pattern) for p in (*self.failed, *(() if ready else self.ready))]
+        if not all(own):
+            return ()
+        return (*patterns.ANCHORS, *(() if ready else patterns.ANCHORS_OF_READY), *(word.encode() for word in own))

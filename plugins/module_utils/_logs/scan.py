@@ -25,17 +25,15 @@ NOWHERE = 1 << 62
 class Scanner:
     """Cuts bytes into lines for a judge; what comes of it does not depend on how the bytes were cut before.
 
-    anchors: words, one of which every line of consequence holds; without any, every line is looked at.
+    attentive: so many bytes are read line by line, all for -1; seen: those that were read before.
     """
 
-    def __init__(
-        self, judge: Judge, anchors: tuple[bytes, ...] = (), attentive: int = ATTENTIVE, seen: int = 0
-    ) -> None:
+    def __init__(self, judge: Judge, attentive: int = ATTENTIVE, seen: int = 0) -> None:
         self.judge = judge
-        self.anchors = anchors
         self.attentive = attentive
         self.seen = seen
         self.rest = b""
+        self._anchors, self._anchors_when_ready = (judge.profile.anchors(ready) for ready in (False, True))
 
     def feed(self, data: bytes, now: float) -> None:
         data = self.rest + data if self.rest else data
@@ -64,11 +62,11 @@ class Scanner:
     def _lines(self, data: bytes, end: int, now: float) -> None:
         at = 0
         until = 0  # look at everything up to here
-        found = dict.fromkeys(self.anchors, -1)
+        found = dict.fromkeys(self._anchors, -1)
         while at < end:
             if at >= until and not self._attentive(at):
                 nearest = NOWHERE
-                for anchor in self.anchors if not self.judge.closed else patterns.ANEW:
+                for anchor in self._wanted():
                     if found[anchor] < at:
                         where = data.find(anchor, at, end)
                         found[anchor] = where if where >= 0 else NOWHERE
@@ -84,8 +82,13 @@ class Scanner:
             at = line_end + 1
         self.seen += end
 
+    def _wanted(self) -> tuple[bytes, ...]:
+        if self.judge.closed:
+            return patterns.ANEW
+        return self._anchors_when_ready if self.judge.ready else self._anchors
+
     def _attentive(self, at: int) -> bool:
-        if not self.anchors:
+        if self.attentive < 0 or not self._anchors:
             return True
         if self.judge.closed:
             return False
@@ -99,12 +102,8 @@ class Scanner:
     def _line(self, raw: bytes, now: float, ended: bool = True) -> None:
         """One line, or a piece of one that has not ended. A progress bar rewrites itself: its states are lines in one."""
         number = self.judge.lines + 1
-        if len(raw) <= LONGEST and b"\r" not in raw:
-            self.judge.see(parse(number, raw), now)
-            self.judge.lines = number if ended else number - 1
-            return
-        for at in range(0, len(raw), LONGEST):
-            for part in raw[at : at + LONGEST].split(b"\r"):
-                if part:
+        for at in range(0, len(raw) or 1, LONGEST):
+            for part in raw[at : at + LONGEST].split(b"\r") if b"\r" in raw else [raw[at : at + LONGEST]]:
+                if part or not raw:
                     self.judge.see(parse(number, part), now)
         self.judge.lines = number if ended else number - 1

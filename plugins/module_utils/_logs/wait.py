@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from ansible_collections.llmops.vllm.plugins.module_utils._host.processes import Exit
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge, Match
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.probe import Probe
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import Scanner
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import ATTENTIVE, Scanner
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.wake import Waker
 
 SETTLED = 1.0
@@ -95,7 +95,7 @@ class Wait:
             limits,
             probe,
         )
-        self.scanner = Scanner(judge, () if limits.stall else judge.profile.anchors())
+        self.scanner = Scanner(judge, -1 if limits.stall else ATTENTIVE)
         self.began = time.monotonic() - elapsed
         self.bytes = 0
         self.appeared = False

@@ -36,7 +36,7 @@ class Said:
 def judge(pieces: list[bytes], profile: Profile | None = None, *, attentive: int = scan.ATTENTIVE) -> Said:
     """What a judge says when a log comes in these pieces, the last line finished or not."""
     one = Judge(profile or Profile())
-    scanner = Scanner(one, one.profile.anchors(), attentive)
+    scanner = Scanner(one, attentive)
     for piece in pieces:
         scanner.feed(piece, 0.0)
     return said(scanner.glance(0.0) or one)
