@@ -89,7 +89,11 @@ def write(overlay: Overlay) -> bool:
         for leftover in os.listdir(parent):
             if leftover.startswith(f".{name}.") and leftover.endswith(".new"):
                 shutil.rmtree(os.path.join(parent, leftover))
-        temporary = tempfile.mkdtemp(prefix=f".{name}.", suffix=".new", dir=parent)
+        try:
+            temporary = tempfile.mkdtemp(prefix=f".{name}.", suffix=".new", dir=parent)
+        except OSError as e:
+            e.filename = overlay.path
+            raise
         try:
             _fill(overlay, temporary)
             os.chmod(temporary, 0o755)

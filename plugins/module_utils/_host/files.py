@@ -63,7 +63,11 @@ def sole_writer(directory: str) -> Iterator[None]:
 def _beside(path: str) -> Iterator[str]:
     """A new empty file in the same directory, removed if it hasn't taken the place of path."""
     directory, name = os.path.split(os.path.abspath(path))
-    descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=directory)
+    try:
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=directory)
+    except OSError as e:
+        e.filename = path  # not that of a file nobody asked for
+        raise
     os.close(descriptor)
     try:
         yield temporary

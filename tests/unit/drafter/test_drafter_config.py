@@ -473,6 +473,14 @@ def test_a_place_that_cannot_hold_it_is_named(wrong, tmp_path, call):
     assert result["msg"] == f"{tmp_path}/file: File exists. The drafter is as it was."
 
 
+def test_a_place_where_nothing_can_be_made_is_named(wrong, call):
+    """Not the temporary file that couldn't be made; in /proc not even root may make one."""
+    result = call("drafter_config", path=wrong, dest="/proc/overlay", values=VALUES)
+    assert result["msg"].startswith("/proc/overlay: ")
+    with pytest.raises(OSError, match=r"'/proc/config\.json'"):
+        files.write("/proc/config.json", b"")
+
+
 def test_a_dangling_link_beside_the_weights_is_named(wrong, tmp_path, call):
     (wrong / "tokenizer.json").symlink_to("/nowhere/tokenizer.json")
     result = call("drafter_config", path=wrong, dest=tmp_path / "overlay", values=VALUES)
