@@ -39,7 +39,7 @@ _NUMBERS = (
     "vocab_size",
     "max_position_embeddings",
 )
-_LAYER = (*_NUMBERS, "layer_types", "use_sliding_window")
+_LAYER = (*_NUMBERS, "layer_types", "use_sliding_window", "attention_bias")
 _DFLASH2 = ("conv_kernel_size", "conv_group_size", "selector_rank", "selector_top_k")
 _TOP = (
     "architectures",
@@ -60,7 +60,16 @@ TRUTHS = (
 )
 # What is no string, whatever a template made of it.
 _TYPED = frozenset(
-    (*_NUMBERS, *_DFLASH2, *TRUTHS, "mask_token_id", "block_size", "num_speculative_tokens", "swa_window_size")
+    (
+        *_NUMBERS,
+        *_DFLASH2,
+        *TRUTHS,
+        "attention_bias",
+        "mask_token_id",
+        "block_size",
+        "num_speculative_tokens",
+        "swa_window_size",
+    )
 )
 
 

@@ -27,6 +27,7 @@ RULES: tuple[Callable[[Case], Iterator[Finding]], ...] = (
     rules_layers.contradictions,
     rules_sizes.complete,
     rules_sizes.proven,
+    rules_sizes.bias,
     rules_sizes.positive,
     rules_sizes.width,
     rules_sizes.pairing,

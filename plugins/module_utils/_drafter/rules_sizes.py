@@ -83,6 +83,14 @@ def _default(value: object) -> str:
     return "unknown to the engine" if value in (None, MISSING) else f"silently {value}"
 
 
+def bias(case: Case) -> Iterator[Finding]:
+    """Biases that the weights lack would be whatever the memory held."""
+    there = any(name.endswith(".q_proj.bias") for name in case.weights.tensors)
+    if (case.get("attention_bias") is True) != there:
+        why = f"the weights {'have' if there else 'lack'} biases of attention"
+        yield case.say("attention_bias", why, "the weights' header", wanted=there)
+
+
 def width(case: Case) -> Iterator[Finding]:
     """The target's hidden states fit into fc."""
     shape = case.weights.shape("fc.weight", 2)

@@ -109,6 +109,7 @@ def only(judged, key, severity="error"):
         pytest.param({"rope_theta": -1.0}, "rope_theta", NOTHING, "a number above 0", id="negative rope"),
         pytest.param({"rope_theta": math.nan}, "rope_theta", NOTHING, "a number above 0", id="rope that is no number"),
         pytest.param({"rope_theta": math.inf}, "rope_theta", NOTHING, "a number above 0", id="endless rope"),
+        pytest.param({"attention_bias": True}, "attention_bias", False, "weights lack biases", id="biases"),
         pytest.param({"draft_vocab_size": -1}, "draft_vocab_size", NOTHING, "above 0", id="a choice of none"),
         pytest.param({"draft_vocab_size": 600}, "draft_vocab_size", NOTHING, "600 tokens out of 512", id="too many"),
         pytest.param({"draft_vocab_size": 100}, "draft_vocab_size", NOTHING, "needs the tensor d2t", id="a choice of tokens"),
@@ -196,6 +197,12 @@ def test_weights_that_are_no_whole_drafter(tensors, why, find):
     judged = find(config(), tensors)
     assert why in only(judged, "config.json").why
     assert judged.verdict.edits == {}
+
+
+def test_biases_that_the_weights_have_are_loaded(find):
+    tensors = {**TINY, **{f"layers.{i}.self_attn.q_proj.bias": [128] for i in range(3)}}
+    assert only(find(config(), tensors), "attention_bias").wanted is True
+    assert find(config(attention_bias=True), tensors).findings == []
 
 
 def test_a_drafter_without_fc_says_so(find):
