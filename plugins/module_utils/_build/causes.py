@@ -35,7 +35,7 @@ CAUSES = (
         "Free some space under vllm_home (a build takes 2 to 15 GB), or lower vllm_build_keep",
     ),
     Cause(
-        r"Killed signal terminated program (\S+)|(?m:^(?:.*: )?Killed$)|FAILED: \[code=137\]",
+        r"Killed signal terminated program (\S+)|(?m:^\s*(?:.*: )?Killed$)|line \d+:\s+\d+ Killed\b|FAILED: \[code=137\]",
         "the compiler was killed, mostly because memory ran out",
         "Set vllm_build_max_jobs to fewer jobs at a time, or give the host more memory",
     ),
@@ -61,7 +61,7 @@ CAUSES = (
         "Check vllm_build_repo",
     ),
     Cause(
-        r"(Temporary failure in name resolution|Could not resolve host[^\n]*|Name or service not known|Connection refused|"
+        r"(Temporary failure in name resolution|Failed to connect to [^\n]*|Could not resolve host[^\n]*|Name or service not known|Connection refused|"
         r"Network is unreachable|No route to host|[Cc]onnection timed out|[Rr]ead timed out|[Tt]ls handshake eof|"
         r"handshake (?:failure|timed out|eof)|SSLError|CERTIFICATE_VERIFY_FAILED|client error \(Connect\))",
         "no way through the network: {0}",

@@ -43,7 +43,7 @@ def obtain(request: Request, console: Console, tree: str) -> Source:
         console.step("check it out")
         _check_out(repository, request, console, tree)
         head = git.commit_of(tree, "HEAD") or ""
-        _git(console, tree, "push", "--quiet", repository, f"+HEAD:{_ref(head)}")
+        _git(console, repository, "update-ref", _ref(head), head)
     return Source(tree, repository, head)
 
 
@@ -70,6 +70,7 @@ def _prepare(repository: str, console: Console) -> None:
         for path in glob.glob(pattern, recursive=True):
             os.unlink(path)
     console.run(["git", "init", "--quiet", "--bare", repository], "git init")
+    _git(console, repository, "worktree", "prune")
 
 
 def _fetch(repository: str, request: Request, console: Console) -> None:
@@ -102,8 +103,7 @@ def _missing(repository: str, request: Request, commit: str) -> BuildError:
 
 def _check_out(repository: str, request: Request, console: Console, tree: str) -> None:
     shutil.rmtree(tree, ignore_errors=True)
-    console.run(["git", "clone", "--quiet", "--shared", "--no-checkout", repository, tree], "git clone")
-    _git(console, tree, "-c", "advice.detachedHead=false", "checkout", "--quiet", "--detach", request.wanted.commit)
+    _git(console, repository, "worktree", "add", "--force", "--detach", tree, request.wanted.commit)
     # The same on every host, so that the commit made here has the same name everywhere.
     date = git.ask(tree, "show", "--no-patch", "--format=%cI", "HEAD")[1].strip()
     names = {f"GIT_{role}_{what}": value for role in ("AUTHOR", "COMMITTER") for what, value in _nobody(date).items()}

@@ -38,8 +38,12 @@ class Tool:
     def make_venv(self) -> None:
         if self.uv and not shutil.which("uv", path=self.console.environment.get("PATH")):
             raise BuildError("there is no uv on the host", "Install it, or set vllm_build_tool to pip")
-        maker = ["uv", "venv", "--quiet", "--python", sys.executable] if self.uv else [sys.executable, "-m", "venv"]
-        self.console.run([*maker, self.venv], "making the venv")
+        if self.uv:
+            self.console.run(["uv", "venv", "--quiet", "--python", sys.executable, self.venv], "making the venv")
+        else:
+            self.console.run([sys.executable, "-m", "venv", "--without-pip", self.venv], "making the venv")
+            # By ourselves, since venv keeps to itself why it fails.
+            self.console.run([self.python, "-I", "-m", "ensurepip", "--default-pip"], "installing pip")
         if self.request.wanted.layer:
             if not os.path.isdir(self.request.wanted.layer):
                 raise BuildError(f"there is no directory {self.request.wanted.layer}", "Check vllm_build_layer")

@@ -51,6 +51,7 @@ def build_wheel(directory, config_settings=None, metadata_directory=None):
     number, commit = version()
     exec(os.environ.get("STANDIN", ""))  # what a test wants to happen while it compiles
     Path("vllm/_version.py").write_text(f"version = __version__ = '{number}'\\n__commit_id__ = commit_id = {'g' + commit if commit else None!r}\\n")
+    Path("vllm/_C.py").write_text("made_here = True\\n")
     wheel = os.environ.get("VLLM_PRECOMPILED_WHEEL_LOCATION")
     if wheel:
         with zipfile.ZipFile(wheel) as kernels:
@@ -77,7 +78,6 @@ FILES = {
     "vllm/__init__.py": "from vllm._version import version as __version__\n",
     "vllm/cli.py": "import vllm\n\n\ndef main():\n    print(vllm.__version__)\n",
     "vllm/config/speculative.py": "disable_eagle_block_drop = False\n",
-    "vllm/_C.py": "made_here = True\n",
 }
 
 
