@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import tarfile
+import time
 import uuid
 import zipfile
 from pathlib import Path
@@ -262,10 +263,9 @@ def interrupted(island):
     play.kill()
     play.communicate()
     assert processes.alive(installer), "the job has outlived the play"
-    with open(installer.log) as log:
-        while "[5/7]" not in "".join(iter(log.readline, "")):
-            log.seek(0)
-            assert processes.alive(installer)
+    while "[5/7]" not in Path(installer.log).read_text():
+        assert processes.alive(installer)
+        time.sleep(0.05)
     os.kill(installer.pid, signal.SIGKILL)
     return build
 
