@@ -113,6 +113,10 @@ pid:
   description: The process that runs now, null if none does.
   returned: success
   type: int
+launched:
+  description: Whether it was started now.
+  returned: success
+  type: bool
 started_at:
   description: When it was started, in UTC.
   returned: with O(pidfile), when running
@@ -177,6 +181,7 @@ class Server:
         self.module = module
         self.params: dict[str, Any] = module.params
         self.supervisor: Supervisor = self.find_supervisor()
+        self.launched = False
 
     def find_supervisor(self) -> Supervisor:
         p = self.params
@@ -220,6 +225,7 @@ class Server:
             self.stop(members, active)
         if state != "stopped":
             supervisor.start()
+            self.launched = True
         return True
 
     def refuse_what_cannot_run(self, ours: list[int]) -> None:
@@ -295,7 +301,12 @@ def main() -> None:
             server = Server(module)
             before = server.supervisor.running()
             changed = server.ensure()
-            result = {"changed": changed, "actions": server.supervisor.actions, **server.supervisor.result()}
+            result = {
+                "changed": changed,
+                "launched": server.launched,
+                "actions": server.supervisor.actions,
+                **server.supervisor.result(),
+            }
             if changed:
                 after = server.supervisor.wanted if p["state"] != "stopped" else []
                 result["diff"] = {"before": "\n".join(before) + "\n", "after": "\n".join(after) + "\n"}
