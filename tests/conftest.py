@@ -1,9 +1,8 @@
-"""Imports of the collection go through Ansible's own loader, as they do when a play runs."""
+"""Imports of the collection go through Ansible's own loader, which pytest-ansible sets up with this path."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from ansible.plugins.loader import init_plugin_loader
-
-init_plugin_loader([str(Path(__file__).parents[1] / ".collections")])
+os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(Path(__file__).parents[1] / ".collections")
