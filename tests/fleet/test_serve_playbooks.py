@@ -117,9 +117,10 @@ def fleet(fleets) -> Fleet:
     engines = sorted(BUILDS.glob("*/build.json"))
     if not engines:
         pytest.skip("there is no engine yet: make demo installs it")
-    venv = engines[-1].resolve().parent / "venv"
+    build = engines[-1].resolve().parent
+    venv = build / "venv"
     python = Path(os.path.realpath(venv / "bin/python")).parents[1]
-    fleet = fleets(systemd=1, plain=1, binds=[venv, python, PAIR])
+    fleet = fleets(systemd=1, plain=1, binds=[build, python, PAIR])
     for host in fleet.hosts:
         host.run("chmod a+x /root")  # the Python may lie there
         host.run(f"mkdir -p {shlex.quote(MODELS)} && cp -r {shlex.quote(str(PAIR))}/* {shlex.quote(MODELS)}")
