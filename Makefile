@@ -4,6 +4,7 @@
 #   make demo          a wrong drafter config, measured, mended and measured again on the real engine
 #   make demo KEEP=1   the same, and the good server stays up
 #   make test          lint, unit tests, the real engine driven by the playbooks, and a fleet of real hosts
+#   make test-long     what takes longer: real builds, every wrong value on the engine, servers on the fleet
 #   make clean         away with all of it
 
 SHELL := /bin/bash
@@ -16,7 +17,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo stop test lint unit engine fleet check clean
+.PHONY: help demo stop test test-long lint unit engine fleet check clean
 
 help:
 	@sed -n 's/^#   /  /p' Makefile
@@ -65,11 +66,14 @@ unit: .venv/test | $(LINK)
 	pytest tests/unit
 
 engine: .venv/test | check $(LINK)
-	pytest tests/e2e
+	pytest tests/e2e -m "not long"
 
 # Needs root and systemd-nspawn; says so where it can't.
 fleet: .venv/test | $(LINK)
-	pytest tests/fleet
+	pytest tests/fleet -m "not long"
+
+test-long: .venv/test | check $(LINK)
+	pytest tests/e2e tests/fleet -m long
 
 clean: | $(LINK)
 	@if [ -x $(BIN)/ansible-playbook ]; then $(PLAY) playbooks/stop.yml; fi

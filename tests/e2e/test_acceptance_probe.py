@@ -22,7 +22,7 @@ import pytest
 
 from ansible_collections.llmops.vllm.plugins.module_utils._engine.requests import NoAnswerError, Server
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 CLONE = Path(__file__).parents[2]
 PAIR = CLONE / "playbooks/files/tiny-pair"
 RIGHT = {

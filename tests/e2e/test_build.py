@@ -25,7 +25,7 @@ import pytest
 from ansible_collections.llmops.vllm.plugins.module_utils._build import installed, proof
 from ansible_collections.llmops.vllm.plugins.module_utils._host import processes
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 CLONE = Path(__file__).parents[2]
 VERSION = "0.32.0"
 PULL = "refs/pull/40898/head"

@@ -17,6 +17,8 @@ import pytest
 from ansible_collections.llmops.vllm.tests.fleet.machine import wait_for
 from ansible_collections.llmops.vllm.tests.unit.build.standin import PULL, Repository
 
+pytestmark = pytest.mark.long
+
 CLONE = Path(__file__).parents[2]
 COMPILE = """
 import os, time

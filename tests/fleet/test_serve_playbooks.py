@@ -21,7 +21,7 @@ from ansible_collections.llmops.vllm.tests.fleet.fleet import Fleet
 from ansible_collections.llmops.vllm.tests.fleet.host import Host
 from ansible_collections.llmops.vllm.tests.fleet.machine import wait_for
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.long]
 CLONE = Path(__file__).parents[2]
 BUILDS = CLONE / ".demo/vllm/builds"
 PAIR = CLONE / "playbooks/files/tiny-pair"
