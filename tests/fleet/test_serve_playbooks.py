@@ -243,8 +243,6 @@ def test_stopped_while_it_loads(site):
         assert run.returncode != 0
     assert changed(site.play("stop")) == 0
     assert site.row()["state"] in ("stopped", "inactive (dead)")
-    mine = site.host.run("find /dev/shm -user vllm").stdout
-    assert not site.host.systemd or mine == "", "systemd removes the shared memory too"
 
 
 def changed(said: str) -> int:
