@@ -3,7 +3,8 @@
 #
 #   make demo          a wrong drafter config, measured, mended and measured again on the real engine
 #   make demo KEEP=1   the same, and the good server stays up
-#   make test          lint, unit tests, the real engine driven by the playbooks, and a fleet of real hosts
+#   make test          lint, unit tests, and the real engine driven by the playbooks
+#   make fleet         a fleet of real hosts; needs root and systemd-nspawn
 #   make test-long     what takes longer: real builds, every wrong value on the engine, servers on the fleet
 #   make clean         away with all of it
 
@@ -52,7 +53,7 @@ endif
 stop: .venv/controller | $(LINK)
 	@$(PLAY) playbooks/stop.yml
 
-test: lint unit engine fleet
+test: lint unit engine
 
 lint: .venv/test | $(LINK)
 	ruff check .
@@ -68,7 +69,6 @@ unit: .venv/test | $(LINK)
 engine: .venv/test | check $(LINK)
 	pytest tests/e2e -m "not long"
 
-# Needs root and systemd-nspawn; says so where it can't.
 fleet: .venv/test | $(LINK)
 	pytest tests/fleet -m "not long"
 
