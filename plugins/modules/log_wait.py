@@ -38,7 +38,7 @@ options:
     type: dict
   since:
     description:
-      - Where to begin without a O(mark). For a journal, V(start) is the start of the unit's present invocation.
+      - Where to begin without a O(mark). For a journal, V(start) is where the unit was started.
     type: str
     choices: [start, end]
     default: start
@@ -308,7 +308,6 @@ def wait(params: dict[str, Any], profile: Profile) -> tuple[dict[str, Any], list
     part = params["slice"] or {"elapsed": 0.0, "reconnects": 0, "state": None}
     state = outcome.unpack(part["state"]) if part["state"] else {}
     mark = state.get("mark") or params["mark"]
-    source: Follower | Journal
     if params["path"]:
         source = Follower(params["path"], mark, params["since"], bytes.fromhex(state.get("tail", "")))
     else:

@@ -76,6 +76,9 @@ class Follower:
             at += len(data)
         return count
 
+    def settle(self) -> None:
+        """What was written is there."""
+
     def close(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)

@@ -1,23 +1,24 @@
 # Copyright: (c) 2026, the llmops.vllm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A systemd unit's journal as a log: what its present invocation wrote, entry by entry."""
+"""A systemd unit's journal as a log: what it wrote since it was started, entry by entry."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.units import NothingToWatchError, show
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.units import NothingToWatchError, started
 
 CHUNK = 256 * 1024
-FIELDS = "MESSAGE,__CURSOR"
+FIELDS = "MESSAGE,UNIT,_PID"
 
 
 class Journal:
-    """Gives the messages of a unit's journal as lines, from a cursor on or from the start of its present invocation.
+    """Gives the messages of a unit's journal as lines, from a cursor on or since it was started.
 
     What is there already is read to its end first; then journalctl goes on as long as we do.
     """
@@ -73,6 +74,13 @@ class Journal:
     def lines_before(self, offset: int) -> int:
         return 0
 
+    def settle(self) -> None:
+        """Have everything written that was said before now. Asking needs rights that not everybody has."""
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                ["journalctl", "--sync"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False
+            )
+
     def close(self) -> None:
         if self._process:
             self._process.kill()
@@ -86,20 +94,18 @@ class Journal:
     def _start(self, follow: bool) -> None:
         self.close()
         command = ["journalctl", "--quiet", "--no-pager", "--output=json", f"--output-fields={FIELDS}"]
-        mine = [
-            f"_SYSTEMD_UNIT={self.unit}",
-            "+",
-            f"UNIT={self.unit}",
-        ]  # what it wrote, and what systemd wrote about it
         if follow:
             command += ["--follow", "--no-tail" if self.cursor or not self._end else "--lines=0"]
         if self.cursor:
             command.append(f"--after-cursor={self.cursor}")
         elif not self._end:
-            invocation = show(self.unit).get("InvocationID")
-            if invocation:
-                mine = [f"_SYSTEMD_INVOCATION_ID={invocation}", "+", f"INVOCATION_ID={invocation}"]
-        command += mine
+            # By time, since journald does not know the invocation of a process that has ended before it looks.
+            command.append(f"--since=@{started(self.unit):.6f}")
+        command += [
+            f"_SYSTEMD_UNIT={self.unit}",
+            "+",
+            f"UNIT={self.unit}",
+        ]  # what it wrote, and what systemd wrote about it
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -123,8 +129,13 @@ class Journal:
         for entry in entries:
             told = json.loads(entry)
             self.cursor = told["__CURSOR"]
-            given += message(told) + b"\n"
+            given += signature(told) + message(told) + b"\n"
         return given
+
+
+def signature(entry: dict[str, Any]) -> bytes:
+    """Who wrote the entry, where it was systemd: its words about the unit may come between the unit's own."""
+    return f"(systemd pid={entry.get('_PID')}) ".encode() if entry.get("UNIT") else b""
 
 
 def message(entry: dict[str, Any]) -> bytes:

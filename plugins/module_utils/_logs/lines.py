@@ -16,7 +16,7 @@ _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@
 # What passes a line on puts its own time before it: journald and syslog with host and program, containers with a stream.
 _FORWARDER = re.compile(
     r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.,:+-]*Z?) "
-    r"(?:[\w.:-]+ [\w.@/\\-]+(?:\[\d+\])?: |std(?:out|err) [FP] )?"
+    r"(?:[\w.:-]+ (?P<program>[\w.@/\\-]+(?:\[\d+\])?): |std(?:out|err) [FP] )?"
 )
 _PROCESS = re.compile(r"\(([A-Za-z][^()\n]{0,60}?pid=\d+)\) ?|\[(rank\d+)\]: ?")
 _LEVEL = re.compile(
@@ -49,6 +49,8 @@ def parse(number: int, data: bytes) -> Line:
     match = _FORWARDER.match(raw)
     begin = at = match.end() if match else 0
     process = level = stamp = ""
+    if match and (match["program"] or "").startswith("systemd["):
+        process = "systemd"
     match = _PROCESS.match(raw, at)
     while match:
         process, at = match[1] or match[2], match.end()

@@ -142,7 +142,7 @@ UNDERSTATED = (
     _p(
         "unit_killed",
         "fatal",
-        r"^\S+\.service: (?:A process of this unit has been killed by the OOM killer|Main process exited, code=(?:killed|dumped))",
+        r"^\S+\.service: (?:A process of this unit has been killed by the OOM killer|Main process exited, code=(?:killed|dumped), status=(?!15/TERM|2/INT))",
         "vllm.service: A process of this unit has been killed by the OOM killer.",
         "vllm.service: Main process exited, code=killed, status=9/KILL",
     ),

@@ -73,7 +73,10 @@ class Unit:
 
 def show(unit: str) -> dict[str, str]:
     """What systemd says of a unit."""
-    names = "LoadState,ActiveState,SubState,MainPID,InvocationID,Result,ExecMainCode,ExecMainStatus"
+    names = (
+        "LoadState,ActiveState,SubState,MainPID,InvocationID,Result,ExecMainCode,ExecMainStatus"
+        ",ExecMainStartTimestampMonotonic,InactiveExitTimestampMonotonic"
+    )
     try:
         done = subprocess.run(
             ["systemctl", "show", "--property", names, "--", unit],
@@ -89,3 +92,10 @@ def show(unit: str) -> dict[str, str]:
     if shown.get("LoadState") == "not-found":
         raise NothingToWatchError(f"There is no unit {unit} on this host.")
     return shown
+
+
+def started(unit: str) -> float:
+    """When a unit was started, in seconds since the epoch; 0 if systemd has forgotten it."""
+    shown = show(unit)
+    times = [int(shown.get(f"{what}TimestampMonotonic") or 0) for what in ("ExecMainStart", "InactiveExit")]
+    return time.time() - time.monotonic() + max(times) / 1e6 - 0.001 if any(times) else 0.0

@@ -43,6 +43,8 @@ class Source(Protocol):
 
     def lines_before(self, offset: int) -> int: ...
 
+    def settle(self) -> None: ...
+
 
 class Life(Protocol):
     """What runs the server: a process or a unit."""
@@ -155,6 +157,7 @@ class Wait:
         """Wait; returns the verdict."""
         while True:
             if not self.dead and self.life.dead():  # before reading: what it wrote last is then read too
+                self.source.settle()
                 self.dead, self._died = True, self.elapsed
             self._read()
             verdict = self._verdict()

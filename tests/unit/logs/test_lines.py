@@ -23,6 +23,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._logs.lines import par
         ("ERROR 11-30 06:57:11,123 [a.py:1] x", "", "ERROR", "x"),
         ("Nov 30 07:04:07 gpu1 vllm[44]: INFO:     x", "", "INFO", "x"),
         ("2026-11-30T07:04:07+0000 gpu1 launch.py[1]: (Worker pid=2) INFO 11-30 07:04:07 [a.py:1] x", "Worker pid=2", "INFO", "x"),
+        ("Nov 30 07:04:07 gpu1 systemd[1]: vllm.service: Failed.", "systemd", "", "vllm.service: Failed."),
         ("2026-11-30T07:04:07.123456789Z stderr F INFO:     x", "", "INFO", "x"),
         ("\x1b[1;36m(Worker pid=80)\x1b[0;0m INFO 12-01 00:00:20 [a.py:1] x", "Worker pid=80", "INFO", "x"),
         ("\x1b[32mINFO\x1b[0m:     x", "", "INFO", "x"),

@@ -119,6 +119,14 @@ def test_an_unsigned_traceback_belongs_to_the_process_that_was_named():
     assert told.failed.text == "KeyError: 1"
 
 
+def test_systemd_may_interrupt_a_traceback():
+    """Its words about a unit come between those of the unit."""
+    words = "(systemd pid=1) vllm.service: Main process exited, code=exited, status=1/FAILURE"
+    trace = main_trace("OSError: [Errno 98] Address already in use")
+    for at in range(len(trace) + 1):
+        assert said(*trace[:at], words, *trace[at:]).cause.text == "OSError: [Errno 98] Address already in use"
+
+
 def test_a_torn_traceback_does_no_harm():
     assert said("Traceback (most recent call last):").cause is None
     assert said("Traceback (most recent call last):", "Traceback (most recent call last):", "x").failed is None
