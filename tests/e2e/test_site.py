@@ -99,9 +99,9 @@ def test_killed_while_loading_is_said_at_once(site, served, victim):
     """SIGKILL while the engine starts: the play fails, and says what died."""
     before = site.record
     play = site.start("site", vllm_serve_env={"KILLED": victim})
-    until(lambda: site.record != before, 60)
+    until(lambda: site.record != before, 300)
     record = site.record
-    until(lambda: engine_of(record), 60)
+    until(lambda: engine_of(record), 300)
     pid = engine_of(record) if victim == "engine" else record.pid
     os.kill(pid, signal.SIGKILL)
     died = time.monotonic()
