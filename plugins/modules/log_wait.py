@@ -308,6 +308,7 @@ def wait(params: dict[str, Any], profile: Profile) -> tuple[dict[str, Any], list
     part = params["slice"] or {"elapsed": 0.0, "reconnects": 0, "state": None}
     state = outcome.unpack(part["state"]) if part["state"] else {}
     mark = state.get("mark") or params["mark"]
+    source: Follower | Journal
     if params["path"]:
         source = Follower(params["path"], mark, params["since"], bytes.fromhex(state.get("tail", "")))
     else:
