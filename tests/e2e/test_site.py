@@ -112,7 +112,7 @@ def test_killed_while_loading_is_said_at_once(site, served, victim):
         assert f"pid {pid}" in unfolded(output)
         assert "SIGKILL" in unfolded(output)
     else:
-        assert "engine's process ended without a word" in unfolded(output)
+        assert "an engine process ended without a word" in unfolded(output)
 
 
 def unfolded(output):
