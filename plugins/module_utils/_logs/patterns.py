@@ -49,7 +49,7 @@ ANCHORS = (
     b"Traceback (most recent call last):",
     b"engine core exited unexpectedly",
     b"[shutdown] API server: shutdown triggered",
-    b"Shutting down",
+    b"     Shutting down",
     *ANEW,
 )
 """Once a start's first megabytes are past, every line that matters holds one of these, or one of:"""

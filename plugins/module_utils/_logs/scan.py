@@ -96,7 +96,8 @@ class Scanner:
 
     def _skip(self, data: bytes, at: int, end: int) -> None:
         if end > at:
-            last = data[max(at, end - LAST) : end - 1].split(b"\n")[-(self.judge.recent.maxlen or 0) :]
+            kept = self.judge.recent.maxlen or 0
+            last = data[max(at, end - LAST) : end - 1].rsplit(b"\n", kept)[-kept:]
             self.judge.skip(data.count(b"\n", at, end), [raw.decode("utf-8", "replace") for raw in last])
 
     def _line(self, raw: bytes, now: float, ended: bool = True) -> None:
