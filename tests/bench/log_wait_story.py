@@ -198,9 +198,6 @@ def main() -> None:
     arguments = parser.parse_args()
     failing(arguments.timeout)
     becoming_ready(arguments.timeout)
-    print(
-        f"\nWaiting {arguments.timeout} s beside a log of {arguments.megabytes} MB, less what a play costs that only sleeps"
-    )
     waiting(arguments.timeout, arguments.megabytes)
 
 
