@@ -86,7 +86,7 @@ class Judge:
         self.notes = known["notes"]
         self.troubles = [Trouble(**t) for t in known["troubles"]]
         self.tracebacks.open = {
-            p: Block(**{**b, "earlier": [(text, at) for text, at in b["earlier"]]}) for p, b in known["open"].items()
+            p: Block(**{**b, "earlier": [tuple(e) for e in b["earlier"]]}) for p, b in known["open"].items()
         }
         self.recent.extend(known["recent"])
         self._record = {p: (head, fatal) for p, (head, fatal) in known["record"].items()}

@@ -83,6 +83,7 @@ def show(unit: str) -> dict[str, str]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=20,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as e:
         raise NothingToWatchError(f"Can't ask systemd about {unit}: {e}.") from e
