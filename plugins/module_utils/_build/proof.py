@@ -186,9 +186,24 @@ def _blob(path: str) -> str:
         return ""
 
 
+# vLLM itself chooses the kernels that this host can run: those for the CPU come for several instruction sets. It only warns if they
+# can't be loaded, so whether they are there is asked of torch.
+_KERNELS = """
+import importlib.util
+if importlib.util.find_spec("vllm.platforms"):
+    import torch
+    from vllm.platforms import current_platform
+    current_platform.import_kernels()
+    if not any(name.startswith("_C") for name in torch._C._dispatch_get_all_op_names()):
+        raise SystemExit("it loaded no kernels for this host")
+else:
+    import vllm._C
+"""
+
+
 def _starts(found: Installed) -> Iterator[Finding]:
     """Run the program for its version, with the kernels loaded, in a process of its own: a torn library kills who loads it."""
-    kernels = "" if found.device == "empty" else "import vllm._C; "
+    kernels = "" if found.device in ("empty", "tpu") else _KERNELS
     code = f"{kernels}import runpy, sys; sys.argv = ['vllm', '--version']; runpy.run_path({found.program!r}, run_name='__main__')"
     environment = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
     try:
@@ -211,6 +226,8 @@ def _starts(found: Installed) -> Iterator[Finding]:
 
 
 def _why(code: int, said: list[str]) -> str:
+    if code == -signal.SIGILL:
+        return "vLLM does not start: SIGILL ended it, as kernels do that were compiled for another kind of processor."
     if code < 0:
         return f"vLLM does not start: {signal.Signals(-code).name} ended it, as a damaged library does."
     library = re.search(r"(lib\S+): cannot open shared object file", "\n".join(said))

@@ -123,6 +123,7 @@ def test_a_commit_that_the_repository_has_not(build, repository):
     ("kernels", "why"),
     [
         ("import os, signal; os.kill(os.getpid(), signal.SIGBUS)", "SIGBUS ended it"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGILL)", "compiled for another kind of processor"),
         ("raise ImportError('libnuma.so.1: cannot open shared object file')", "the host lacks libnuma.so.1"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
     ],
