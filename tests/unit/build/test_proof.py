@@ -127,7 +127,7 @@ def test_a_commit_that_the_repository_has_not(build, repository):
         ("raise ImportError('libnuma.so.1: cannot open shared object file')", "the host lacks libnuma.so.1"),
         ("1 / 0", "ZeroDivisionError: division by zero"),
     ],
-    ids=["a torn library", "a missing library", "an exception"],
+    ids=["a torn library", "another processor", "a missing library", "an exception"],
 )
 def test_an_engine_that_does_not_start(build, kernels, why):
     """Python in a library's place ends its process as a torn library does: by the real signal."""
