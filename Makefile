@@ -3,6 +3,8 @@
 #
 #   make demo          a wrong drafter config, measured, mended and measured again on the real engine
 #   make demo KEEP=1   the same, and the good server stays up
+#   make stop          end all that runs under .demo
+#   make setup         only the controller, for .venv/bin/ansible-playbook
 #   make test          lint, unit tests, and the real engine driven by the playbooks
 #   make fleet         a fleet of real hosts; needs root and systemd-nspawn
 #   make test-long     what takes longer: real builds, every wrong value on the engine, servers on the fleet
@@ -13,12 +15,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 INVENTORY := inventories/localhost
 PLAY = $(BIN)/ansible-playbook -i $(INVENTORY)
+# Ends what a pid file tells of, and all that this started.
+END = $(BIN)/ansible localhost -i $(INVENTORY) -m llmops.vllm.vllm_process -a
 LINK := .collections/ansible_collections/llmops/vllm
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo stop test test-long lint unit engine fleet check clean
+.PHONY: help setup demo stop test test-long lint unit engine fleet check clean
 
 help:
 	@sed -n 's/^#   /  /p' Makefile
@@ -40,9 +44,11 @@ $(LINK):
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/test.txt
 	@touch $@
 
+setup: .venv/controller | $(LINK)
+
 demo: .venv/controller | check $(LINK)
 	@mkdir -p .demo
-	@stop() { $(PLAY) playbooks/stop.yml > /dev/null; }; trap 'stop; exit 130' INT TERM; \
+	@trap 'trap "" INT TERM; $(MAKE) --no-print-directory stop RUNNING="builds/*/run instances/compare/run"; exit 130' INT TERM; \
 	$(PLAY) playbooks/compare.yml $(if $(KEEP),-e vllm_compare_keep=true)
 ifdef KEEP
 	@echo "The mended drafter serves. Try it, and end it with: make stop"
@@ -50,8 +56,11 @@ ifdef KEEP
 	@echo "    -d '{\"model\": \"tiny\", \"messages\": [{\"role\": \"user\", \"content\": \"Recite chapter 3\"}], \"temperature\": 0}'"
 endif
 
+RUNNING ?= */*/run
 stop: .venv/controller | $(LINK)
-	@$(PLAY) playbooks/stop.yml
+	@for pidfile in $(RUNNING:%=.demo/vllm/%/*.pid); do \
+	  [ ! -e "$$pidfile" ] || $(END) "state=stopped pidfile='$$PWD/$$pidfile'"; \
+	done
 
 test: lint unit engine
 
@@ -76,5 +85,5 @@ test-long: .venv/test | check $(LINK)
 	pytest tests/e2e tests/fleet -m long
 
 clean: | $(LINK)
-	@if [ -x $(BIN)/ansible-playbook ]; then $(PLAY) playbooks/stop.yml; fi
-	rm -rf .venv .collections .demo
+	@if [ -x $(BIN)/ansible-playbook ]; then $(MAKE) --no-print-directory stop; fi
+	rm -rf .venv .collections .ansible .demo

@@ -13,7 +13,9 @@ author:
 description:
   - Turns a dictionary of vLLM's own flag names into a list of arguments, in the order of their names, so that the same dictionary
     always gives the same list.
-  - V(true) gives C(--flag), V(false) gives C(--no-flag), a dictionary gives JSON, a list gives several values, null leaves the flag out.
+  - V(true) gives C(--flag), V(false) gives C(--no-flag), a dictionary gives JSON, a list gives several values, null or an empty list
+    leaves the flag out.
+  - Refuses C(api-key) and C(hf-token), since arguments can be read by everybody on the host.
 options:
   _input:
     description: The flags and their values. Underscores in names are taken as hyphens.
@@ -41,11 +43,21 @@ from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
 
+SECRET = {
+    "api-key": "set vllm_serve_api_key instead.",
+    "hf-token": "set HF_TOKEN in vllm_serve_env instead.",
+}
+
 
 def flags(options: Mapping[str, Any]) -> list[str]:
     if not isinstance(options, Mapping):
         raise AnsibleFilterError(f"flags takes a dictionary such as {{'max-model-len': 32768}}, not {options!r}")
     named = sorted((str(name).lstrip("-").replace("_", "-"), value) for name, value in options.items())
+    for name, _value in named:
+        if name in SECRET:
+            raise AnsibleFilterError(
+                f"{name} is a secret, and everybody on the host can read arguments: {SECRET[name]}"
+            )
     return [argument for name, value in named for argument in _arguments(name, value)]
 
 
@@ -57,9 +69,17 @@ def _arguments(name: str, value: Any) -> list[str]:
     if isinstance(value, Mapping):
         return [f"--{name}={json.dumps(value, ensure_ascii=False)}"]
     if isinstance(value, (list, tuple)):
-        return [f"--{name}", *map(str, value)]
+        return [f"--{name}", *map(_word, value)] if value else []
     # One word, so that a value may begin with a hyphen.
     return [f"--{name}={value}"]
+
+
+def _word(value: Any) -> str:
+    return (
+        str(value)
+        if isinstance(value, (str, int, float)) and not isinstance(value, bool)
+        else json.dumps(value, ensure_ascii=False)
+    )
 
 
 class FilterModule:

@@ -58,7 +58,8 @@ def release_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list
     told += [
         f"{name}: another one"
         for key, name in {"environment": "environment", "launcher": "launch script"}.items()
-        if before.get(key) != after.get(key)
+        # The launch script holds the arguments, so with other ones it is another one anyway.
+        if before.get(key) != after.get(key) and not (key == "launcher" and old != new)
     ]
     return told
 

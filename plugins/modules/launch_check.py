@@ -52,6 +52,10 @@ options:
     description: The address to listen on. Any but a loopback address needs a key.
     type: str
     default: 127.0.0.1
+  port:
+    description: The port to listen on.
+    type: int
+    default: 8000
   has_api_key:
     description: Whether clients must send a key.
     type: bool
@@ -116,6 +120,7 @@ def main() -> None:
             "environment": {"type": "dict", "default": {}},
             "timeout": {"type": "float", "default": 0},
             "host": {"type": "str", "default": "127.0.0.1"},
+            "port": {"type": "int", "default": 8000},
             "has_api_key": {"type": "bool", "default": False, "no_log": False},
         },
         supports_check_mode=True,
@@ -131,6 +136,7 @@ def main() -> None:
         environment={name: str(value) for name, value in p["environment"].items() if value is not None},
         timeout=p["timeout"],
         host=p["host"],
+        port=p["port"],
         has_key=p["has_api_key"],
     )
     result = {"faults": arguments.faults(launch), "environment": arguments.needed(launch)}

@@ -27,8 +27,9 @@ options:
       - V(started) makes sure that exactly this command or launch script runs. Another one is stopped first. A unit is enabled.
       - V(restarted) stops what runs and starts what is wanted.
       - V(stopped) ends the server and all that it started. A unit stays enabled, as with C(systemctl stop).
+      - V(rehearsed) does nothing, but fails where V(started) would before it stops anything.
     type: str
-    choices: [started, stopped, restarted]
+    choices: [started, stopped, restarted, rehearsed]
     default: started
   argv:
     description:
@@ -61,7 +62,8 @@ options:
     default: /
   user:
     description:
-      - The user to run as, where the connection's user may change to it. The log becomes this user's. For a O(pidfile) only.
+      - The user to run as, where the connection's user may change to it. The log becomes this user's.
+      - A O(unit) runs as the user that its file names, so give the same. That the user may run the command is looked at first.
     type: str
   host:
     description: The address that the command will listen on.
@@ -78,7 +80,9 @@ options:
 attributes:
   check_mode:
     support: full
-    description: Says whether the process would be started or stopped.
+    description:
+      - Says whether the process would be started or stopped. What would hinder a start is only a warning, since earlier tasks may be meant
+        to mend it.
   diff_mode:
     support: full
     description: Shows the running command or launch script before and after.
@@ -100,6 +104,15 @@ EXAMPLES = r"""
     unit: vllm-default.service
     argv: [/usr/bin/python3, /opt/vllm/instances/default/releases/3f0c2a91b7de/launch.py]
     instance: /opt/vllm/instances/default
+    port: 8000
+
+- name: See whether it could be started
+  llmops.vllm.vllm_process:
+    state: rehearsed
+    argv: [/usr/bin/python3, /opt/vllm/instances/default/releases/3f0c2a91b7de/launch.py]
+    pidfile: /opt/vllm/instances/default/run/server.pid
+    log: /opt/vllm/instances/default/log/server-{n}.log
+    user: vllm
     port: 8000
 
 - name: Stop it and all that it started
@@ -190,7 +203,7 @@ class Server:
         if missing:
             self.fail(f"{' and '.join(missing)} must be given to have a server {p['state']} by its {self.kind}.")
         if p["unit"]:
-            return Unit(p["unit"], p["argv"] or [])
+            return Unit(p["unit"], p["argv"] or [], p["user"])
         return Kept(p["pidfile"], p["argv"] or [], p["log"] or "", p["chdir"], p["user"])
 
     @property
@@ -206,8 +219,8 @@ class Server:
     def ensure(self) -> bool:
         """Bring about the wanted state; True if something had to change."""
         supervisor, state = self.supervisor, self.params["state"]
-        if state == "started" and supervisor.running() == supervisor.wanted:
-            if supervisor.settled():
+        if state in ("started", "rehearsed") and supervisor.running() == supervisor.wanted:
+            if state == "rehearsed" or supervisor.settled():
                 return False
             if not self.module.check_mode:
                 supervisor.settle()
@@ -217,6 +230,8 @@ class Server:
             return False
         if state != "stopped":
             self.refuse_what_cannot_run(members)
+        if state == "rehearsed":
+            return False
         if self.module.check_mode:
             supervisor.actions += [f"would stop {', '.join(map(str, members))}"] if members else []
             supervisor.actions += ["would start"] if state != "stopped" else []
@@ -230,7 +245,9 @@ class Server:
 
     def refuse_what_cannot_run(self, ours: list[int]) -> None:
         hindrance = self.supervisor.hindrance() or self.strangers_port(ours)
-        if hindrance:
+        if hindrance and self.module.check_mode:
+            self.module.warn(f"As things are, it could not be started. {hindrance}")
+        elif hindrance:
             self.fail(f"{hindrance} Nothing was stopped or started.")
 
     def strangers_port(self, ours: list[int]) -> str:
@@ -278,7 +295,7 @@ class Server:
 def main() -> None:
     module = AnsibleModule(
         argument_spec={
-            "state": {"type": "str", "choices": ["started", "stopped", "restarted"], "default": "started"},
+            "state": {"type": "str", "choices": ["started", "stopped", "restarted", "rehearsed"], "default": "started"},
             "argv": {"type": "list", "elements": "str"},
             "pidfile": {"type": "path"},
             "unit": {"type": "str"},
@@ -297,7 +314,7 @@ def main() -> None:
     p = module.params
     lock = f"{p['pidfile']}.lock" if p["pidfile"] else os.path.join("/run", f"{p['unit']}.lock")
     try:
-        with contextlib.nullcontext() if module.check_mode else locks.locked(lock):
+        with contextlib.nullcontext() if module.check_mode or p["state"] == "rehearsed" else locks.locked(lock):
             server = Server(module)
             before = server.supervisor.running()
             changed = server.ensure()
@@ -313,6 +330,9 @@ def main() -> None:
                 result["left"] = [] if module.check_mode else server.left()
     except SupervisorError as e:
         module.fail_json(msg=str(e))
+    except PermissionError as e:
+        what = f"{e.filename}: {e.strerror}" if e.filename else e.strerror
+        module.fail_json(msg=f"{what}. It belongs to another user: connect as that user, or as root (become).")
     module.exit_json(**result)
 
 

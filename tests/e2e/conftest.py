@@ -50,10 +50,18 @@ class Site:
         self.variables = {"vllm_instance": name, "vllm_serve_port": port}
         self.home = CLONE / ".demo/vllm/instances" / name
 
-    def start(self, playbook: str, **variables: object) -> subprocess.Popen[str]:
+    def start(self, playbook: str, *options: str, **variables: object) -> subprocess.Popen[str]:
         extra = json.dumps({**self.variables, **variables})
         return subprocess.Popen(
-            [VENV / "ansible-playbook", "-i", "inventories/localhost", f"playbooks/{playbook}.yml", "-e", extra],
+            [
+                VENV / "ansible-playbook",
+                "-i",
+                "inventories/localhost",
+                f"playbooks/{playbook}.yml",
+                "-e",
+                extra,
+                *options,
+            ],
             cwd=CLONE,
             env={**os.environ, "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
             text=True,
@@ -61,9 +69,9 @@ class Site:
             stderr=subprocess.STDOUT,
         )
 
-    def play(self, playbook: str, **variables: object) -> Run:
+    def play(self, playbook: str, *options: str, **variables: object) -> Run:
         began = time.monotonic()
-        process = self.start(playbook, **variables)
+        process = self.start(playbook, *options, **variables)
         output = process.communicate()[0]
         run = Run(process.returncode, output, time.monotonic() - began)
         print(f"{playbook}.yml ended with {run.code} after {run.seconds:.1f} s\n{run.output}")

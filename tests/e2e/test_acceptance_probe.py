@@ -39,7 +39,7 @@ ASKED = {
     "position_0": 0.9,
 }
 # Verdict, and the bounds of the acceptance rate.
-GOOD, WEAK, DEAD, GONE = ("pass", 0.95, 1), ("fail", 0.1, 0.7), ("fail", 0, 0.06), ("unreachable", None, None)
+GOOD, WEAK, DEAD, GONE = ("pass", 0.95, 1), ("fail", 0.1, 0.9), ("fail", 0, 0.06), ("unreachable", None, None)
 UNSPECIFIC = "a wrong mask_token_id, target_layer_ids, layer_types or sliding_window"
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import socket
 
 import pytest
 
@@ -13,7 +16,10 @@ pytestmark = pytest.mark.engine
 
 def test_compare_measures_mends_and_leaves_nothing(site, tmp_path):
     report = tmp_path / "compare.json"
-    run = site.play("compare", vllm_compare_report=str(report))
+    # With thresholds from the command line, which no play can take back.
+    run = site.play(
+        "compare", vllm_compare_report=str(report), vllm_verify_acceptance_length=7, vllm_verify_position_0=0.9
+    )
     assert run.code == 0
 
     figures = json.loads(report.read_text())
@@ -29,3 +35,15 @@ def test_compare_measures_mends_and_leaves_nothing(site, tmp_path):
 
     assert processes.session_members(site.record) == []
     assert len(list((site.home / "log").iterdir())) == 2
+
+
+def test_a_good_server_on_its_port_is_left_alone(site, tmp_path):
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        run = site.play(
+            "compare", vllm_serve_port=s.getsockname()[1], vllm_compare_report=str(tmp_path / "compare.json")
+        )
+    assert run.code != 0
+    assert f"is occupied by pid {os.getpid()}" in re.sub(r"\s+", " ", run.output)
+    assert not (tmp_path / "compare.json").exists()

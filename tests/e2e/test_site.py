@@ -27,6 +27,12 @@ def served(site):
     return first
 
 
+def test_a_dry_run_on_a_fresh_host_says_what_would_be(site, served, tmp_path):
+    run = site.play("site", "--check", "--diff", vllm_home=str(tmp_path / "home"))
+    assert run.code == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_second_run_changes_nothing(site, served):
     before = site.record
     second = site.play("site")
@@ -54,9 +60,26 @@ def test_what_is_left_on_the_host(site, served):
         ({"vllm_models_target": {"path": "/nowhere/target"}}, "There is no model at /nowhere/target"),
         ({"vllm_build_mode": "existing", "vllm_build_venv": "/nowhere/venv"}, "No vLLM is installed in /nowhere/venv"),
         ({"vllm_serve_args": {"port": 1}}, "vllm_serve_args holds port"),
+        ({"vllm_serve_args": {"api-key": "x"}}, "set vllm_serve_api_key instead"),
+        ({"vllm_serve_env": {"VLLM_LOGGING_LEVEL": True}}, "VLLM_LOGGING_LEVEL is true or false"),
+        ({"vllm_serve_port": 70000}, "a port is a number from 1 to 65535"),
+        ({"vllm_home": "~/vllm"}, "has to be a whole path"),
+        ({"vllm_instance": "../x"}, "has to be made of letters"),
+        ({"vllm_user": "vllm-no-such-user"}, "There is no user vllm-no-such-user"),
         ({"vllm_build_mode": "guess"}, "value of vllm_build_mode must be one of"),
     ],
-    ids=["missing model", "missing engine", "flag with a variable of its own", "unknown mode"],
+    ids=[
+        "missing model",
+        "missing engine",
+        "flag with a variable of its own",
+        "key as a flag",
+        "no text",
+        "no port",
+        "relative home",
+        "instance that is a path",
+        "unknown user",
+        "unknown mode",
+    ],
 )
 def test_bad_input_is_named_and_the_server_goes_on(site, served, wrong, cause):
     before = site.record

@@ -18,7 +18,6 @@ from typing import Any
 OWN_VARIABLES = {
     "host": "vllm_serve_host",
     "port": "vllm_serve_port",
-    "api-key": "vllm_serve_api_key",
     "model": "vllm_models_target",
     "speculative-config": "vllm_serve_speculative",
 }
@@ -49,6 +48,7 @@ class Launch:
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
     timeout: float = 0
     host: str = "127.0.0.1"
+    port: int = 8000
     has_key: bool = False
 
 
@@ -66,6 +66,8 @@ def faults(launch: Launch) -> list[str]:
         for name, variable in OWN_VARIABLES.items()
         if name in flags
     ]
+    if not 0 < launch.port < 65536:
+        found.append(f"vllm_serve_port is {launch.port}: a port is a number from 1 to 65535.")
     found += _exposure(launch)
     found += _json(flags, launch)
     found += _drafting(launch)

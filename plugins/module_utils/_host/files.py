@@ -14,14 +14,21 @@ import tempfile
 from collections.abc import Iterator
 
 
-def write(path: str, data: bytes, like: str = "") -> None:
+def write(
+    path: str, data: bytes, like: str = "", mode: int | None = None, owner: tuple[int, int] | None = None
+) -> None:
     """Put data at path at once. A file that is there keeps its mode and owner; a new one has those of another, or may be
-    read by all.
+    read by all. A mode or an owner (user and group) that is given goes before that.
     """
     with _beside(path) as temporary:
         with open(temporary, "wb") as f:
+            if mode is None:
+                _resemble(f.fileno(), like or path)
+            else:
+                os.fchmod(f.fileno(), mode)
+            if owner:
+                os.fchown(f.fileno(), *owner)
             f.write(data)
-            _resemble(f.fileno(), like or path)
             f.flush()
             os.fsync(f.fileno())
         os.replace(temporary, path)

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Starts one command, outlives the connection with it, and records how it ended.
 
-Runs on its own, as a file (so it imports nothing of the collection): ``python3 keeper.py PIDFILE``, with the request on standard
-input: ``{"argv": [...], "log": "/path/of/a/new/file", "chdir": "/", "user": null}``. It answers one line of JSON on standard output,
-the pid file's content or ``{"error": "..."}``, and goes on in the background until the command has ended.
+Runs on its own, so it imports nothing of the collection. Its code comes by the first line of standard input, the pid file's path as
+argument, and then the request on standard input: ``{"argv": [...], "log": "/path/of/a/new/file", "chdir": "/", "user": null}``. It
+answers one line of JSON on standard output, the pid file's content or ``{"error": "..."}``, and goes on in the background until the
+command has ended.
 """
 
 from __future__ import annotations

@@ -9,15 +9,17 @@ import dataclasses
 import inspect
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import time
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import keeper, processes, stopping
+from ansible_collections.llmops.vllm.plugins.module_utils._host import keeper, processes, rehearsal, stopping
 from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import Supervisor, SupervisorError
+
+KEEPER = "import json, sys; exec(json.loads(sys.stdin.readline()))  # keeps a server and its exit code"
+"""It gets its code by standard input: what lay in a file others could change before it is run as root."""
 
 
 class Kept(Supervisor):
@@ -45,7 +47,9 @@ class Kept(Supervisor):
         """A keeper has nothing of its own that could be out of date."""
 
     def hindrance(self) -> str:
-        return "" if shutil.which(self.wanted[0]) else f"There is no program {self.wanted[0]} on this host."
+        if "{n}" not in self.log and os.path.lexists(self.log):
+            return f"The log {self.log} is there already, and each launch has its own: put {{n}} into its name, or move it away."
+        return rehearsal.hindrance(self.wanted, self.chdir, self.user)
 
     def members(self) -> list[int]:
         return processes.session_members(self.record) if self.record else []
@@ -59,20 +63,17 @@ class Kept(Supervisor):
 
     def start(self) -> None:
         """Let the keeper start the command, and take its word for the new record."""
-        run = os.path.dirname(self.pidfile)
-        os.makedirs(run, exist_ok=True)
-        script = os.path.join(run, "keeper.py")
-        _lay_down_the_keeper(script)
+        os.makedirs(os.path.dirname(self.pidfile), exist_ok=True)
         request = {"argv": self.wanted, "log": fresh_log(self.log), "chdir": self.chdir, "user": self.user}
         with subprocess.Popen(
-            [sys.executable, script, self.pidfile],
+            [sys.executable, "-c", KEEPER, self.pidfile],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd="/",
         ) as process:
             assert process.stdin and process.stdout and process.stderr
-            process.stdin.write(json.dumps(request).encode())
+            process.stdin.write(f"{json.dumps(inspect.getsource(keeper))}\n{json.dumps(request)}".encode())
             process.stdin.close()
             answer = process.stdout.readline()
             # The keeper lives on, so leaving the block must not wait for it.
@@ -97,14 +98,6 @@ class Kept(Supervisor):
             time.sleep(stopping.POLL)
             end = processes.read_exit(self.pidfile, self.record)
         return {**result, "exit": dataclasses.asdict(end)} if end else result
-
-
-def _lay_down_the_keeper(script: str) -> None:
-    """The keeper has to be a file, since the module's own code is gone when the module ends."""
-    temporary = f"{script}.{os.getpid()}"
-    with open(temporary, "w", encoding="utf-8") as f:
-        f.write(inspect.getsource(keeper))
-    os.replace(temporary, script)
 
 
 def fresh_log(path: str) -> str:

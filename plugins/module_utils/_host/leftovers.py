@@ -15,6 +15,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._host.systemd import L
 ENGINE = "VLLM::"
 """So the names begin that vLLM gives its engines and workers."""
 SHARED_MEMORY = "/dev/shm"
+SHOWN = 3  # segments of an owner that are named
 SEGMENTS = ("psm_", "sem.mp-", "vllm_", "nccl-")
 """So the names begin of what vLLM, Python's multiprocessing and NCCL make there."""
 
@@ -55,7 +56,7 @@ def _output(pid: int) -> str:
 
 
 def segments(directory: str = SHARED_MEMORY) -> list[str]:
-    """Shared memory that no process has mapped or open, each with its owner and size.
+    """Shared memory that no process has mapped or open, in a line for each owner: how much, and where.
 
     Says nothing unless it may look into all processes, since whom it can't ask may still use it.
     """
@@ -66,13 +67,19 @@ def segments(directory: str = SHARED_MEMORY) -> list[str]:
     if not found or os.geteuid() != 0:
         return []
     used = {name for pid in processes.living() for name in _mapped(pid, directory)}
-    left = []
-    for entry in sorted(found, key=lambda entry: entry.name):
+    left: dict[str, list[tuple[int, str]]] = {}
+    for entry in found:
         with contextlib.suppress(FileNotFoundError):
             if entry.name not in used:
                 about = entry.stat()
-                left.append(f"{entry.path} (of {_user(about.st_uid)}, {about.st_size / 2**20:.0f} MiB)")
-    return left
+                left.setdefault(_user(about.st_uid), []).append((about.st_size, entry.name))
+    return [_heap(directory, owner, sorted(ones, reverse=True)) for owner, ones in sorted(left.items())]
+
+
+def _heap(directory: str, owner: str, ones: list[tuple[int, str]]) -> str:
+    named = ", ".join(name for _size, name in ones[:SHOWN])
+    more = f" and {len(ones) - SHOWN} more" if len(ones) > SHOWN else ""
+    return f"shared memory of {owner} in {directory}, {sum(size for size, _name in ones) / 2**20:.0f} MiB that nobody uses: {named}{more}"
 
 
 def user(pid: int) -> str:

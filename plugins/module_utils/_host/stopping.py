@@ -44,9 +44,12 @@ def stop(
 
 
 def send(number: signal.Signals, pids: Iterable[int], words: str) -> str:
-    """Send a signal; gives back what was done."""
+    """Send a signal; gives back what was done. Raises PermissionError, with the process in words, for one that isn't ours to end."""
     names = [f"{pid} ({processes.name(pid)})" for pid in pids]
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, number)
+            try:
+                os.kill(pid, number)
+            except PermissionError as e:
+                raise PermissionError(e.errno, f"{processes.describe(pid)} can't be ended") from None
     return f"{words} {', '.join(names)}"

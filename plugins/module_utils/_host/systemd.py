@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import shutil
 import signal
 import subprocess
 import time
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import processes, stopping
+from ansible_collections.llmops.vllm.plugins.module_utils._host import processes, rehearsal, stopping
 from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import Supervisor, SupervisorError
 
 LAUNCH = "LLMOPS_VLLM_LAUNCH"
@@ -40,9 +39,10 @@ PATIENCE = 20.0  # seconds in which systemd answers, and a launch script becomes
 class Unit(Supervisor):
     """A unit whose main process is started by a launch script, directly or through a link."""
 
-    def __init__(self, name: str, argv: list[str]) -> None:
+    def __init__(self, name: str, argv: list[str], user: str | None = None) -> None:
         self.name = name
-        self.program = argv[0] if argv else ""
+        self.argv = argv
+        self.user = user
         self.wanted = argv[-1:]
         self.actions: list[str] = []
         self.shown = show(name)
@@ -76,7 +76,7 @@ class Unit(Supervisor):
             self._order("enable", self.name)
 
     def hindrance(self) -> str:
-        return "" if shutil.which(self.program) else f"There is no program {self.program} on this host."
+        return rehearsal.hindrance(self.argv, user=self.user)
 
     def members(self) -> list[int]:
         group = self.shown.get("ControlGroup") or f"/system.slice/{self.name}"

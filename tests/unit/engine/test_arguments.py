@@ -32,7 +32,6 @@ def test_what_is_not_known_is_let_pass():
     ("args", "speculative", "options", "said"),
     [
         ({"port": 1}, {}, {}, "vllm_serve_args holds port. Set vllm_serve_port instead"),
-        ({"api_key": "x"}, {}, {}, "vllm_serve_args holds api-key. Set vllm_serve_api_key instead"),
         ({"max-num-seqs": 4, "max_num_seqs": 8}, {}, {}, "max-num-seqs and max_num_seqs are one flag"),
         ({"max-num-seqs": 256, "max-num-batched-tokens": 2047}, {}, {}, "needs 2048: raise it, or lower max-num-seqs to 255"),
         ({"tensor-parallel-size": 4}, {}, {"gpus": 2}, "take 4 GPUs, and the server would see 2: lower them"),
@@ -82,6 +81,11 @@ def test_what_the_network_reaches(host, loopback):
     assert is_loopback(host) is loopback
     assert (judged(host=host) == []) is loopback
     assert judged(host=host, has_key=True) == []
+
+
+@pytest.mark.parametrize(("port", "right"), [(1, True), (65535, True), (0, False), (65536, False), (-1, False)])
+def test_a_port_is_a_number_of_16_bits(port, right):
+    assert (judged(port=port) == []) is right
 
 
 def test_json_that_does_not_arrive_is_noticed():

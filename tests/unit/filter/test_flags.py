@@ -19,10 +19,16 @@ from ansible_collections.llmops.vllm.plugins.filter.flags import flags
         ({"revision": None}, []),
         ({"chat-template": "-x y"}, ["--chat-template=-x y"]),
         ({"gpu-memory-utilization": 0.9}, ["--gpu-memory-utilization=0.9"]),
+        ({"allowed-origins": []}, []),
+        (
+            {"lora-modules": [{"name": "a", "path": "/ü"}, "b=/c"]},
+            ["--lora-modules", '{"name": "a", "path": "/ü"}', "b=/c"],
+        ),
+        ({"x": [True, None, 2, 0.5]}, ["--x", "true", "null", "2", "0.5"]),
     ],
 )
 def test_flags(options, arguments):
-    assert sorted(flags(options)) == sorted(arguments)
+    assert flags(options) == arguments
 
 
 def test_json_comes_back_as_it_went():
@@ -33,6 +39,13 @@ def test_json_comes_back_as_it_went():
 
 def test_the_order_of_keys_makes_no_difference():
     assert flags({"a": 1, "b": 2}) == flags({"b": 2, "a": 1}) == ["--a=1", "--b=2"]
+
+
+@pytest.mark.parametrize("name", ["api-key", "api_key", "--api-key", "hf-token"])
+def test_a_secret_is_refused_and_not_told(name):
+    with pytest.raises(AnsibleFilterError, match="is a secret") as e:
+        flags({name: "canary"})
+    assert "canary" not in str(e.value)
 
 
 def test_no_dictionary_is_an_error():

@@ -79,8 +79,7 @@ def test_shared_memory_in_use_is_not_left(tmp_path):
         (tmp_path / name).write_bytes(b"x" * 2**20)
     with open(tmp_path / "psm_used", "r+b") as f, mmap.mmap(f.fileno(), 0):
         assert leftovers.segments(str(tmp_path)) == [
-            f"{tmp_path}/psm_left (of root, 1 MiB)",
-            f"{tmp_path}/vllm_dist_left (of root, 1 MiB)",
+            f"shared memory of root in {tmp_path}, 2 MiB that nobody uses: vllm_dist_left, psm_left"
         ]
 
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
+import pwd
 import signal
 import socket
 import subprocess
@@ -13,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import ports, processes
+from ansible_collections.llmops.vllm.plugins.module_utils._host import ports, processes, stopping
 
 MODULE = Path(__file__).parents[3] / "plugins/modules/vllm_process.py"
 # Says that it is up, then waits for a signal; `deaf` as argument makes it ignore TERM, `parent` gives it a child that outlives it.
@@ -186,17 +189,72 @@ def test_an_address_of_another_host_is_refused(process):
     assert "192.0.2.7:8000 can't be listened on" in refused["msg"]
 
 
-def test_a_missing_program_stops_nothing(process):
+@pytest.fixture
+def closed(tmp_path):
+    """A program in a directory that is closed to others."""
+    directory = tmp_path / "closed"
+    directory.mkdir(mode=0o700)
+    program = directory / "python"
+    program.symlink_to(sys.executable)
+    return program
+
+
+@pytest.mark.parametrize("state", ["started", "rehearsed"])
+@pytest.mark.parametrize(
+    ("wanted", "cause"),
+    [
+        ({"argv": ["/nowhere/python", "launch.py"]}, "There is no program /nowhere/python on this host."),
+        ({"argv": server("other"), "chdir": "/nowhere"}, "There is no directory /nowhere to start in."),
+        ({"argv": server("other"), "user": "nobody-by-this-name"}, "There is no user nobody-by-this-name on this host"),
+        ({"argv": ["{closed}", "-c", ""], "user": "nobody"}, "nobody may not run {closed}: "),
+        ({"argv": server("other"), "log": "{there}"}, "The log {there} is there already"),
+    ],
+    ids=["program", "directory", "user", "closed directory", "log"],
+)
+def test_what_could_not_run_stops_nothing(process, tmp_path, closed, state, wanted, cause):
+    if "nobody" in str(wanted) and os.geteuid() != 0:
+        pytest.skip("only root can start something as another user")
+    there = tmp_path / "there.log"
+    there.touch()
+    names = {"{closed}": str(closed), "{there}": str(there)}
+    wanted = json.loads(functools.reduce(lambda text, name: text.replace(name, names[name]), names, json.dumps(wanted)))
     running = process(argv=server())
-    refused = process(argv=["/nowhere/python", "launch.py"])
-    assert "There is no program /nowhere/python on this host." in refused["msg"]
+    refused = process(**wanted, state=state)
+    assert functools.reduce(lambda text, name: text.replace(name, names[name]), names, cause) in refused["msg"]
+    assert "Nothing was stopped or started." in refused["msg"]
     assert processes.start_ticks(running["pid"]) is not None
 
 
-def test_an_unknown_user_is_said(process, tmp_path):
-    refused = process(argv=server(), user="nobody-by-this-name")
-    assert "nobody-by-this-name" in refused["msg"]
-    assert not (tmp_path / "run/server.pid").exists()
+def test_a_rehearsal_does_nothing(process, tmp_path):
+    assert not process(argv=server(), state="rehearsed")["changed"]
+    assert not (tmp_path / "run").exists()
+    running = process(argv=server())
+    rehearsed = process(argv=server("other"), state="rehearsed")
+    assert (rehearsed["changed"], rehearsed["pid"]) == (False, running["pid"])
+
+
+def test_what_an_earlier_task_would_bring_is_only_a_warning_in_check_mode(process):
+    would = process(argv=["/nowhere/python", "launch.py"], check=True)
+    assert would["changed"]
+    assert "There is no program /nowhere/python" in json.dumps(would["warnings"])
+
+
+def test_another_users_process_is_said_to_be_so(process, tmp_path):
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    running = process(argv=server())
+    with pytest.raises(PermissionError, match=f"(?s)pid {running['pid']} .* can't be ended"), as_nobody():
+        stopping.send(signal.SIGTERM, [running["pid"]], "sent TERM to")
+
+
+@contextlib.contextmanager
+def as_nobody():
+    nobody = pwd.getpwnam("nobody").pw_uid
+    os.setresuid(nobody, nobody, 0)
+    try:
+        yield
+    finally:
+        os.setresuid(0, 0, 0)
 
 
 def test_an_exit_code_is_remembered(process, tmp_path):

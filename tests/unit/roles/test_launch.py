@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import subprocess
@@ -20,8 +21,12 @@ PLAY = """
   tasks:
     - ansible.builtin.include_vars: {clone}/roles/vllm_serve/defaults/main.yml
     - ansible.builtin.include_vars: {clone}/roles/vllm_serve/vars/main.yml
-    - ansible.builtin.template: {{src: "{clone}/roles/vllm_serve/templates/launch.py.j2", dest: "{out}/launch.py"}}
-    - ansible.builtin.copy: {{content: "{{{{ vllm_serve_environment | to_nice_json }}}}", dest: "{out}/env.json"}}
+    - llmops.vllm.vllm_release:
+        instance: "{{{{ vllm_serve_directory }}}}"
+        content: "{{{{ vllm_serve_content }}}}"
+        launcher: "{{{{ lookup('ansible.builtin.template', '{clone}/roles/vllm_serve/templates/launch.py.j2') }}}}"
+        environment: "{{{{ vllm_serve_environment | to_json }}}}"
+        user: "{{{{ vllm_user }}}}"
 """
 
 
@@ -35,6 +40,7 @@ def launch(tmp_path):
     variables = {
         "vllm_home": str(home),
         "vllm_instance": "default",
+        "vllm_user": getpass.getuser(),
         "role_path": str(CLONE / "roles/vllm_serve"),
         "vllm_build_result": {"id": "x", "venv": str(home / "venv"), "version": "0.32.0"},
         "vllm_models_result": {"target": {"path": str(home / "ziel 目标")}},
@@ -43,7 +49,7 @@ def launch(tmp_path):
 
     def render(**extra):
         play = tmp_path / "play.yml"
-        play.write_text(PLAY.format(clone=CLONE, out=tmp_path, variables=json.dumps(variables)))
+        play.write_text(PLAY.format(clone=CLONE, variables=json.dumps(variables)))
         # Over the include_vars above, extra variables win, as the inventory wins over a role's defaults.
         command = [
             sys.executable,
@@ -61,10 +67,16 @@ def launch(tmp_path):
         env = {**os.environ, "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"), "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
         done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=CLONE)
         assert done.returncode == 0, done.stdout + done.stderr
-        noise = {"VLLM_USE_V1": "0", "PYTHONPATH": "/nowhere", "VIRTUAL_ENV": "/nowhere", "KEEP": "me", "GONE": "1"}
-        said = subprocess.run(
-            [sys.executable, tmp_path / "launch.py"], capture_output=True, text=True, env={**os.environ, **noise}
-        )
+        noise = {
+            "VLLM_USE_V1": "0",
+            "PYTHONPATH": "/nowhere",
+            "VIRTUAL_ENV": "/nowhere",
+            "KEEP": "me",
+            "GONE": "1",
+            "HF_HOME": "/x",
+        }
+        (script,) = home.glob("instances/default/releases/*/launch.py")
+        said = subprocess.run([sys.executable, script], capture_output=True, text=True, env={**os.environ, **noise})
         assert said.returncode == 0, said.stderr
         return home, *json.loads(said.stdout)
 
@@ -88,16 +100,22 @@ def test_only_the_release_decides_what_vllm_sees(launch):
     )
     assert {k: v for k, v in env.items() if k.startswith("VLLM_")} == {
         "VLLM_API_KEY": "canary",
-        "VLLM_ENGINE_READY_TIMEOUT_S": "1800",
+        "VLLM_ENGINE_READY_TIMEOUT_S": "3600",
         "VLLM_LOGGING_LEVEL": "DEBUG",
         "VLLM_NO_USAGE_STATS": "1",
     }
     assert env["HF_HUB_OFFLINE"] == "1"
     assert env["KEEP"] == "me"
-    assert not {"PYTHONPATH", "VIRTUAL_ENV", "GONE"} & set(env)
+    assert not {"PYTHONPATH", "VIRTUAL_ENV", "GONE", "HF_HOME"} & set(env)
 
 
-def test_the_key_is_not_in_the_script(launch, tmp_path):
-    _home, argv, _env = launch(vllm_serve_api_key="canary")
+def test_only_the_environment_file_holds_the_key(launch):
+    home, argv, _env = launch(vllm_serve_api_key="canary")
     assert "canary" not in " ".join(argv)
-    assert "canary" not in (tmp_path / "launch.py").read_text()
+    assert [path.name for path in home.rglob("*") if path.is_file() and "canary" in path.read_text()] == ["env.json"]
+
+
+def test_more_patience_within_an_hour_is_the_same_release(launch):
+    home, _argv, _env = launch(vllm_serve_timeout=1800)
+    launch(vllm_serve_timeout="3000")  # as -e gives it
+    assert len(list(home.glob("instances/default/releases/*"))) == 1

@@ -1,0 +1,193 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A release on the host: a directory named by what it holds, which is there whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import pwd
+import shutil
+import stat
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files
+
+ROUNDS = 200_000
+"""So often the environment is digested, as there may be keys in it and the digest may be read by all: a guess has to cost."""
+
+
+SECRET = 0o600
+
+
+class ReleaseError(Exception):
+    """A release can't be written; says why, and what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Release:
+    """All that makes one release differ from another.
+
+    content: what is told of it in release.json. launcher: the text of launch.py. environment: what goes into env.json, null for a variable
+    that is taken away.
+    """
+
+    content: Mapping[str, Any]
+    launcher: str
+    environment: Mapping[str, str | None]
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """What release.json holds: the content, digests of the rest, and the id that is the digest of all that (12 hex digits)."""
+        environment = json.dumps(self.environment, sort_keys=True).encode()
+        told = {
+            **self.content,
+            "environment": hashlib.pbkdf2_hmac("sha256", environment, b"llmops.vllm", ROUNDS, 16).hex(),
+            "launcher": hashlib.sha256(self.launcher.encode()).hexdigest()[:32],
+        }
+        return {**told, "id": hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]}
+
+    def files(self) -> dict[str, tuple[bytes, int]]:
+        """The files of the release: name, bytes and mode. Only env.json may hold secrets."""
+        return {
+            "launch.py": (self.launcher.encode(), 0o644),
+            "env.json": (_json(self.environment), SECRET),
+            "release.json": (_json(self.described), 0o644),
+        }
+
+
+def environment(text: str) -> dict[str, str | None]:
+    """The variables in a JSON object, numbers as text.
+
+    Raises ReleaseError, without the value, for what the environment of a process can't hold.
+    """
+    try:
+        data = json.loads(text)
+    except ValueError:
+        data = None
+    if not isinstance(data, dict):
+        raise ReleaseError("The environment is no JSON object.")
+    for name, value in data.items():
+        if isinstance(value, (bool, dict, list)):
+            raise ReleaseError(
+                f"The environment variable {name} is {_kind(value)}, and a process can only have text: write it in quotes, as vLLM expects it."
+            )
+        if not name or "=" in name or "\0" in f"{name}{value}":
+            raise ReleaseError(
+                f"{name!r} can't be an environment variable: it is empty, or has = or a null byte in it."
+            )
+    return {name: None if value is None else str(value) for name, value in data.items()}
+
+
+def _kind(value: Any) -> str:
+    return "true or false" if isinstance(value, bool) else "a dictionary" if isinstance(value, dict) else "a list"
+
+
+def owner(name: str) -> tuple[int, int] | None:
+    """Ids of the user who is to read env.json and write the cache; None if that is who we are anyway."""
+    try:
+        user = pwd.getpwnam(name)
+    except KeyError:
+        raise ReleaseError(
+            f"There is no user {name} on this host: let the role vllm_host make it, or name another."
+        ) from None
+    if user.pw_uid == os.geteuid():
+        return None
+    if os.geteuid() != 0:
+        raise ReleaseError(
+            f"The server is to run as {name}, and {_me()} can't give files to {name}: connect as {name}, or as root (become)."
+        )
+    return user.pw_uid, user.pw_gid
+
+
+def _me() -> str:
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"uid {os.geteuid()}"
+
+
+def differing(directory: str, release: Release, ids: tuple[int, int] | None) -> list[str]:
+    """The files of a release that aren't on the disk as they should be."""
+    return [
+        name
+        for name, (data, mode) in release.files().items()
+        if not _is(os.path.join(directory, name), data, mode, ids)
+    ]
+
+
+def _is(path: str, data: bytes, mode: int, ids: tuple[int, int] | None) -> bool:
+    try:
+        about = os.lstat(path)
+        if not stat.S_ISREG(about.st_mode) or stat.S_IMODE(about.st_mode) != mode:
+            return False
+        if ids and mode == SECRET and about.st_uid != ids[0]:
+            return False
+        with open(path, "rb") as f:
+            return f.read() == data
+    except OSError:
+        return False
+
+
+def write(instance: str, release: Release, ids: tuple[int, int] | None) -> None:
+    """Have the release under the instance, and the server's cache beside it.
+
+    A new one is made aside and named when it is whole. In one that is there only what differs is written anew.
+    """
+    releases = os.path.join(instance, "releases")
+    os.makedirs(releases, mode=0o755, exist_ok=True)
+    _cache(os.path.join(instance, "cache"), ids)
+    final = os.path.join(releases, release.described["id"])
+    with files.sole_writer(releases):
+        for name in os.listdir(releases):
+            if files.is_leftover(name):
+                shutil.rmtree(os.path.join(releases, name), ignore_errors=True)
+        if os.path.isdir(final):
+            for name in differing(final, release, ids):
+                data, mode = release.files()[name]
+                files.write(os.path.join(final, name), data, mode=mode, owner=ids if mode == SECRET else None)
+            return
+        aside = tempfile.mkdtemp(prefix=f".{os.path.basename(final)}.", suffix=".tmp", dir=releases)
+        try:
+            for name, (data, mode) in release.files().items():
+                files.write(os.path.join(aside, name), data, mode=mode, owner=ids if mode == SECRET else None)
+            os.chmod(aside, 0o755)
+            os.rename(aside, final)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
+
+
+def _cache(path: str, ids: tuple[int, int] | None) -> None:
+    """The only place where the server may write."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(path, 0o755)
+    if ids and os.stat(path).st_uid != ids[0]:
+        os.chown(path, *ids)
+
+
+def current(instance: str) -> tuple[dict[str, Any], bool]:
+    """What release.json of the current release holds, {} if there is none, and whether its evidence says that it passed."""
+    measured = read(os.path.join(instance, "current", "evidence.json")).get("measured")
+    proven = isinstance(measured, dict) and measured.get("verdict") == "pass"
+    return read(os.path.join(instance, "current", "release.json")), proven
+
+
+def read(path: str) -> dict[str, Any]:
+    """The object in a JSON file, {} where there is none."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            data = json.load(f)
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def _json(data: Any) -> bytes:
+    return f"{json.dumps(data, indent=4, sort_keys=True, ensure_ascii=False)}\n".encode()
