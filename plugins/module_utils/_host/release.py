@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -19,7 +20,7 @@ from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 
-ROUNDS = 200_000
+ROUNDS = 100_000
 """So often the environment is digested, as there may be keys in it and the digest may be read by all: a guess has to cost."""
 
 
@@ -42,7 +43,7 @@ class Release:
     launcher: str
     environment: Mapping[str, str | None]
 
-    @property
+    @functools.cached_property
     def described(self) -> dict[str, Any]:
         """What release.json holds: the content, digests of the rest, and the id that is the digest of all that (12 hex digits)."""
         environment = json.dumps(self.environment, sort_keys=True).encode()
