@@ -73,6 +73,14 @@ current:
   description: The release that is the current one, as its C(release.json) tells. Empty if there is none.
   returned: always
   type: dict
+proven:
+  description: Whether the current release was measured since its last launch by a play, and passed.
+  returned: always
+  type: bool
+previous:
+  description: The id of the last release that passed before the current one, null if there is none.
+  returned: always
+  type: str
 running:
   description: The id of the release that runs, null if none does.
   returned: always
@@ -105,7 +113,6 @@ pid:
   type: int
 """
 
-import json
 import os
 import time
 from typing import Any
@@ -114,7 +121,7 @@ from urllib.parse import urlsplit
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.llmops.vllm.plugins.module_utils._engine.requests import NoAnswerError, Server
-from ansible_collections.llmops.vllm.plugins.module_utils._host import ports, processes
+from ansible_collections.llmops.vllm.plugins.module_utils._host import ports, processes, release
 from ansible_collections.llmops.vllm.plugins.module_utils._host.kept import Kept
 from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import Supervisor, SupervisorError
 from ansible_collections.llmops.vllm.plugins.module_utils._host.systemd import Unit
@@ -149,11 +156,13 @@ def main() -> None:
 
 
 def look(instance: str, supervisor: Supervisor) -> dict[str, Any]:
-    current = _read(os.path.join(instance, "current", "release.json"))
-    measured = _read(os.path.join(instance, "current", "evidence.json")).get("measured") or {}
+    current, proven = release.current(instance)
+    measured = release.read(os.path.join(instance, "current", "evidence.json")).get("measured") or {}
     running, told = supervisor.running(), supervisor.result()
     found = {
         "current": current,
+        "proven": proven,
+        "previous": release.read(os.path.join(instance, "previous", "release.json")).get("id"),
         "running": os.path.basename(os.path.dirname(running[-1])) if running else None,
         "state": told.get("state") or ("running" if running else "stopped"),
         "restarts": told.get("restarts"),
@@ -188,15 +197,6 @@ def ask(found: dict[str, Any], members: list[int], api_key: str | None, timeout:
             "Read the server's log",
         )
     return models
-
-
-def _read(path: str) -> dict[str, Any]:
-    try:
-        with open(path, encoding="utf-8") as f:
-            data = json.load(f)
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 if __name__ == "__main__":

@@ -175,9 +175,8 @@ def _cache(path: str, ids: tuple[int, int] | None) -> None:
 
 def current(instance: str) -> tuple[dict[str, Any], bool]:
     """What release.json of the current release holds, {} if there is none, and whether its evidence says that it passed."""
-    measured = read(os.path.join(instance, "current", "evidence.json")).get("measured")
-    proven = isinstance(measured, dict) and measured.get("verdict") == "pass"
-    return read(os.path.join(instance, "current", "release.json")), proven
+    evidence = read(os.path.join(instance, "current", "evidence.json"))
+    return read(os.path.join(instance, "current", "release.json")), evidence.get("verdict") == "pass"
 
 
 def read(path: str) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def test_the_current_release_is_told(write, tmp_path, verdict, proven):
     first = write()
     (tmp_path / "one/current").symlink_to(f"releases/{first['id']}")
     if verdict:
-        (Path(first["path"]) / "evidence.json").write_text(json.dumps({"measured": {"verdict": verdict}}))
+        (Path(first["path"]) / "evidence.json").write_text(json.dumps({"verdict": verdict}))
     second = write(launcher="")
     assert second["current"] == first["content"]
     assert second["current_proven"] is proven
