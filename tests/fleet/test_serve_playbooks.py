@@ -6,99 +6,44 @@ All of it under a home and with models whose names hold what breaks unquoted pat
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.llmops.vllm.tests.fleet.fleet import Fleet
 from ansible_collections.llmops.vllm.tests.fleet.host import Host
 from ansible_collections.llmops.vllm.tests.fleet.machine import wait_for
+from ansible_collections.llmops.vllm.tests.fleet.serving import ARGS, Serving, changed, served
 
 pytestmark = [pytest.mark.engine, pytest.mark.long]
-CLONE = Path(__file__).parents[2]
-BUILDS = CLONE / ".demo/vllm/builds"
-PAIR = CLONE / "playbooks/files/tiny-pair"
 CANARY = "canary-5f1d0c"
 ODD = 'a höme, it\'s "50%" 目标'
 HOME, MODELS = f"/opt/{ODD}", f"/srv/{ODD}"
 UNIT = "vllm-one.service"
-ARGS = {
-    "served-model-name": "tiny",
-    "dtype": "float32",
-    "enforce-eager": True,
-    "max-model-len": 512,
-    "max-num-seqs": 4,
-    "max-num-batched-tokens": 512,
-    "kv-cache-memory-bytes": "64M",
-}
-VARIABLES = {
-    "vllm_home": HOME,
-    "vllm_instance": "one",
-    "vllm_build_mode": "existing",
-    "vllm_models_target": {"path": f"{MODELS}/target"},
-    "vllm_models_drafter": {"path": f"{MODELS}/drafter"},
-    "vllm_drafter_values": {
-        "dflash_config": {"mask_token_id": 3, "target_layer_ids": [1, 3, 5]},
-        "layer_types": ["sliding_attention"] * 3,
-        "sliding_window": 24,
-    },
-    "vllm_serve_port": 18500,
-    "vllm_serve_api_key": CANARY,
-    "vllm_serve_timeout": 600,
-    "vllm_serve_speculative": {"num_speculative_tokens": 7},
-    "vllm_serve_args": ARGS,
-    "vllm_verify_acceptance_length": 7,
-    "vllm_verify_prompts": [f"Recite chapter {n}" for n in range(8)],
-    "vllm_verify_max_tokens": 400,
-    "vllm_verify_unique_prefix": False,
-}
 
 
 @dataclasses.dataclass(frozen=True)
 class Site:
     """One host and the playbooks that are run on it."""
 
-    fleet: Fleet
+    serving: Serving
     host: Host
-    venv: Path
 
     def play(self, playbook: str, *options: str, **variables: object) -> str:
-        """What the playbook said; it must have gone well."""
-        with self.start(playbook, *options, **variables) as run:
-            said = run.communicate()[0]
-        print(said)
-        assert run.returncode == 0, f"{playbook} on {self.host.name} failed"
-        return said
+        return self.serving.play(playbook, "-l", self.host.name, *options, **self.named(variables))
 
-    def start(self, playbook: str, *options: str, **variables: object) -> subprocess.Popen[str]:
-        extra = self.fleet.home / "variables.json"  # not an argument, or the key would be in ps of this machine
-        extra.write_text(json.dumps({**VARIABLES, "vllm_build_venv": str(self.venv), **variables}))
-        return subprocess.Popen(
-            [
-                Path(sys.executable).with_name("ansible-playbook"),
-                f"playbooks/{playbook}.yml",
-                *("-i", self.fleet.inventory, "-l", self.host.name, "-e", f"@{extra}", *options),
-            ],
-            cwd=CLONE,
-            env={**os.environ, "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+    def start(self, playbook: str, **variables: object) -> subprocess.Popen[str]:
+        return self.serving.start(playbook, "-l", self.host.name, **self.named(variables))
+
+    def named(self, variables: dict[str, object]) -> dict[str, object]:
+        return {"vllm_instance": "one", "vllm_serve_api_key": CANARY, **variables}
 
     @property
     def processes(self) -> dict[int, str]:
-        """vLLM's processes there."""
-        listed = self.host.run("ps -eo pid=,args=").stdout.splitlines()
-        rows = (line.split(None, 1) for line in listed)
-        return {int(pid): args for pid, args in rows if "/bin/vllm" in args or args.startswith("VLLM::")}
+        return served(self.host)
 
     def pid(self, word: str) -> int:
         return next(pid for pid, args in self.processes.items() if word in args)
@@ -113,19 +58,8 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def fleet(fleets) -> Fleet:
-    engines = sorted(BUILDS.glob("*/build.json"))
-    if not engines:
-        pytest.skip("there is no engine yet: make demo installs it")
-    build = engines[-1].resolve().parent
-    venv = build / "venv"
-    python = Path(os.path.realpath(venv / "bin/python")).parents[1]
-    fleet = fleets(systemd=1, plain=1, binds=[build, python, PAIR])
-    for host in fleet.hosts:
-        host.run("chmod a+x /root")  # the Python may lie there
-        host.run(f"mkdir -p {shlex.quote(MODELS)} && cp -r {shlex.quote(str(PAIR))}/* {shlex.quote(MODELS)}")
-    fleet.venv = venv
-    return fleet
+def serving(fleets) -> Serving:
+    return Serving.on(fleets, HOME, MODELS, systemd=1, plain=1)
 
 
 # Which host a test is about, if it isn't about both: without systemd nobody starts a server again that died, or when the host boots.
@@ -134,8 +68,8 @@ kept = pytest.mark.parametrize("site", [1], ids=["process"], indirect=True)
 
 
 @pytest.fixture(scope="module", params=[0, 1], ids=["systemd", "process"])
-def site(fleet, request) -> Iterator[Site]:
-    site = Site(fleet, fleet.hosts[request.param], fleet.venv)
+def site(serving, request) -> Iterator[Site]:
+    site = Site(serving, serving.fleet.hosts[request.param])
     yield site
     print(site.host.run("journalctl --no-pager -n 60 2>/dev/null || true").stdout)
 
@@ -255,8 +189,3 @@ def test_stopped_while_it_loads(site):
         assert run.returncode != 0
     assert changed(site.play("stop")) == 0
     assert site.row()["state"] in ("stopped", "inactive (dead)")
-
-
-def changed(said: str) -> int:
-    (count,) = re.findall(r"changed=(\d+)", said)
-    return int(count)

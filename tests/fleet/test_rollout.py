@@ -1,0 +1,93 @@
+"""rollout.yml over a fleet of five real hosts with the real engine: what reaches all, what stops, and what an interruption leaves."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from ansible_collections.llmops.vllm.tests.fleet.machine import wait_for
+from ansible_collections.llmops.vllm.tests.fleet.serving import RIGHT, Serving, served
+
+pytestmark = [pytest.mark.engine, pytest.mark.long]
+CURRENT = "/opt/vllm/instances/default/current"
+# As an operator may believe it to be right: what is stated is not doubted, so only the measurement can tell.
+WRONG = {**RIGHT, "dflash_config": {"mask_token_id": 4, "target_layer_ids": [1, 3, 5]}}
+
+
+@pytest.fixture(scope="module")
+def serving(fleets) -> Serving:
+    """All five serve the first release."""
+    serving = Serving.on(fleets, "/opt/vllm", "/srv/models", systemd=3, plain=2)
+    serving.play("rollout")
+    assert len({release(host) for host in serving.fleet.hosts}) == 1
+    assert all(map(proven, serving.fleet.hosts))
+    return serving
+
+
+def release(host) -> str:
+    return host.run(f"readlink {CURRENT}").stdout.strip()
+
+
+def proven(host) -> bool:
+    return json.loads(host.run(f"cat {CURRENT}/evidence.json").stdout)["verdict"] == "pass"
+
+
+def launched(host) -> bool:
+    """Whether what runs there is what `current` points at."""
+    return any(
+        f"{release(host)}/launch.py" in host.run(f"cat /proc/{pid}/environ", check=False).stdout for pid in served(host)
+    )
+
+
+def test_a_canary_with_a_wrong_drafter_goes_back_and_no_other_is_touched(serving):
+    canary, *others = serving.fleet.hosts
+    before, pids = release(canary), [served(host).keys() for host in others]
+    said = " ".join(serving.play("rollout", well=False, vllm_drafter_values=WRONG).split())
+    assert f"{canary.name} is back at {before.rpartition('/')[2]}, as before. The new release failed:" in said
+    assert release(canary) == before
+    assert proven(canary)
+    assert launched(canary)
+    assert [served(host).keys() for host in others] == pids
+
+
+def test_a_wrong_drafter_on_the_third_stops_the_rest(serving, tmp_path):
+    """Batches of one, and only the third host is given the wrong values."""
+    hosts = serving.fleet.hosts
+    third, later = hosts[2], hosts[3:]
+    before, pids = release(third), [served(host).keys() for host in later]
+    inventory = tmp_path / "third.yml"
+    wrong = {"all": {"hosts": {third.name: {"values": WRONG}}}}
+    inventory.write_text(json.dumps(wrong))
+    serving.play(
+        "rollout",
+        *("-i", str(inventory)),
+        well=False,
+        vllm_rollout_batches=[1],
+        vllm_drafter_values="{{ values | default(" + json.dumps(RIGHT) + ") }}",
+        vllm_serve_env={"ANOTHER": "release"},
+    )
+    assert release(hosts[0]) == release(hosts[1]) != before
+    assert release(third) == before
+    assert proven(third)
+    assert launched(third)
+    assert [release(host) for host in later] == [before, before]
+    assert [served(host).keys() for host in later] == pids
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL], ids=["Ctrl-C", "killed controller"])
+def test_what_was_interrupted_is_run_again(serving, end):
+    first = serving.fleet.hosts[0]
+    before = release(first)
+    asked = {"vllm_serve_env": {"INTERRUPTED": end.name}}
+    run = serving.start("rollout", **asked)
+    wait_for("the canary is on its way", lambda: release(first) != before, 120)
+    run.send_signal(end)
+    run.communicate()
+    assert run.returncode != 0
+    serving.play("rollout", **asked)
+    assert len({release(host) for host in serving.fleet.hosts}) == 1
+    assert release(first) != before
+    assert all(map(proven, serving.fleet.hosts))
+    assert all(map(launched, serving.fleet.hosts))
