@@ -67,8 +67,14 @@ def _layers(drafter: Mapping[str, Any], told: Mapping[str, Any]) -> list[str]:
 
 
 def _version(build: Mapping[str, Any], told: Mapping[str, Any]) -> list[str]:
-    wanted, runs = build.get("version"), told.get("version")
-    if not (wanted and runs) or wanted == runs:
+    wanted, runs = build.get("version") or "", told.get("version") or ""
+    # What stands behind the plus (the commit, the device) isn't told everywhere.
+    known = (
+        [version.partition("+")[0] for version in (wanted, runs)]
+        if "+" not in wanted or "+" not in runs
+        else [wanted, runs]
+    )
+    if "" in known or known[0] == known[1]:
         return []
     return [
         f"vLLM {runs} runs, and the build {build.get('id', '')} is {wanted}. Something else is found first on its Python's path."

@@ -30,13 +30,22 @@ def test_what_was_wanted_is_no_fault():
         ),
         ({**RIGHT, "auxiliary_layers": None}, "took its defaults for the drafter in silence"),
         ({"version": RIGHT["version"]}, "took its defaults for the drafter in silence"),
+        (
+            {**RIGHT, "version": "0.32.1.dev2+gdeadbeef0"},
+            "vLLM 0.32.1.dev2+gdeadbeef0 runs, and the build a8062413a-1 is 0.32.1.dev2+ga8062413a",
+        ),
         ({**RIGHT, "version": "0.31.0"}, "vLLM 0.31.0 runs, and the build a8062413a-1 is 0.32.1.dev2+ga8062413a"),
     ],
-    ids=["other layers", "null", "no line", "other version"],
+    ids=["other layers", "null", "no line", "other commit", "other version"],
 )
 def test_a_fault_is_told(facts, said):
     (fault,) = runtime_faults(server(facts))
     assert said in fault
+
+
+@pytest.mark.parametrize("version", ["0.32.1.dev2", None])
+def test_a_version_without_its_commit_is_the_same(version):
+    assert runtime_faults(server({**RIGHT, "version": version})) == []
 
 
 def test_only_what_is_known_is_judged():
