@@ -59,7 +59,9 @@ endif
 RUNNING ?= */*/run
 stop: .venv/controller | $(LINK)
 	@for pidfile in $(RUNNING:%=.demo/vllm/%/*.pid); do \
-	  [ ! -e "$$pidfile" ] || $(END) "state=stopped pidfile='$$PWD/$$pidfile'"; \
+	  [ -e "$$pidfile" ] || continue; \
+	  said=$$($(END) "state=stopped pidfile='$$PWD/$$pidfile'") || { echo "$$said"; exit 1; }; \
+	  grep -q SUCCESS <<< "$$said" || echo "Ended what $$pidfile tells of."; \
 	done
 
 test: lint unit engine
