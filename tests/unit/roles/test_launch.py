@@ -72,6 +72,7 @@ def launch(tmp_path):
             "PYTHONPATH": "/nowhere",
             "VIRTUAL_ENV": "/nowhere",
             "KEEP": "me",
+            "USER": "somebody",
             "GONE": "1",
             "HF_HOME": "/x",
         }
@@ -105,6 +106,8 @@ def test_only_the_release_decides_what_vllm_sees(launch):
         "VLLM_NO_USAGE_STATS": "1",
     }
     assert env["HF_HUB_OFFLINE"] == "1"
+    assert {env["USER"], env["LOGNAME"]} == {getpass.getuser()}
+    assert Path(env["TORCHINDUCTOR_CACHE_DIR"]).is_relative_to(env["HOME"])
     assert env["KEEP"] == "me"
     assert not {"PYTHONPATH", "VIRTUAL_ENV", "GONE", "HF_HOME"} & set(env)
 
