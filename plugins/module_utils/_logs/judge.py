@@ -52,6 +52,8 @@ class Judge:
         self.notes: list[str] = []
         self.troubles: list[Trouble] = []
         self.tracebacks = Tracebacks(context)
+        self.launched = False
+        """Whether a launch was seen to begin."""
         self.moved = False
         """Whether a line came that says something new; who reads it sets it back."""
         self.recent: deque[str] = deque(maxlen=max(context, 2))
@@ -67,6 +69,7 @@ class Judge:
         """What it knows, for a judge that goes on elsewhere."""
         return {
             "lines": self.lines,
+            "launched": self.launched,
             **{name: m and dataclasses.asdict(m) for name, m in self._decisions().items()},
             "progress": self.progress.dump(),
             "notes": self.notes,
@@ -78,7 +81,7 @@ class Judge:
         }
 
     def load(self, known: dict[str, Any]) -> None:
-        self.lines = known["lines"]
+        self.lines, self.launched = known["lines"], known["launched"]
         self.ready, self.failed, self.stopping = (
             Match(**known[name]) if known[name] else None for name in ("ready", "failed", "stopping")
         )
@@ -116,6 +119,10 @@ class Judge:
         self.recent.append(line.raw[:LONG])
         if line.stamp:
             self.progress.stamp = line.stamp
+        if self.begins(line):
+            if self.launched or self.decided:
+                self._set_aside(line)
+            self.launched = True
         if self.profile.vllm and self.tracebacks.take(line):
             self._uncaught(line)
         elif line.text:
@@ -126,6 +133,11 @@ class Judge:
                 self._fresh(line, now)
         if self.tracebacks.done:
             self._collect()
+
+    def begins(self, line: Line) -> bool:
+        """Whether a launch begins with this line."""
+        calm = line.level in CALM or not line.level
+        return self.profile.vllm and calm and bool(patterns.LAUNCH.regex.match(line.text))
 
     def last_lines(self) -> list[str]:
         return list(self.recent)[-self.context :] if self.context else []
@@ -176,14 +188,18 @@ class Judge:
         if not self.stopping and _any(patterns.UNDERSTATED, line):
             self._fail(line)
             self._trouble(line, line.text, "end", causes.explain(line.text))
-        elif self.decided and patterns.LAUNCH.regex.search(line.text):
-            self.ready = self.failed = self.stopping = None
-            self.troubles, self._record = [], {}
-            self.tracebacks.clear()
-            self.progress.restart()
-            self.notes = ["Another launch begins in this log; what was written before it was set aside."]
         elif not self.failed and not self.stopping and _any(patterns.STOPPING, line):
             self.stopping = _match(line)
+
+    def _set_aside(self, line: Line) -> None:
+        """Another launch begins: nothing of what was said before counts."""
+        self.ready = self.failed = self.stopping = None
+        self.troubles, self._record = [], {}
+        self.tracebacks.clear()
+        self.progress.restart(line.stamp)
+        self.recent.clear()
+        self.recent.append(line.raw[:LONG])
+        self.notes = ["Another launch begins in this log; what was written before it was set aside."]
 
     def _alarm(self, line: Line) -> None:
         text = line.text

@@ -124,6 +124,7 @@ class Wait:
             "life": self.life.dump(),
             "mark": self.mark(),
             "notes": self.source.notes,
+            "seen": self.scanner.seen,
             "tail": "" if unread else self.source.tail.hex(),
         }
 
@@ -131,7 +132,7 @@ class Wait:
         self.bytes, self.appeared, self.base, self._moved = (
             known[name] for name in ("bytes", "appeared", "base", "moved")
         )
-        self.scanner.seen = self.bytes
+        self.scanner.seen = known["seen"]
         self.source.notes.extend(known["notes"])
         self.judge.load(known["judge"])
         self.life.load(known["life"])
