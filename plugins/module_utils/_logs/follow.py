@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from typing import Any
@@ -141,10 +142,13 @@ class Follower:
 
     def _rotated(self) -> int:
         """The marked file under the name that rotation gave it, opened; -1 if it isn't beside the log."""
-        for entry in os.scandir(os.path.dirname(self.path) or "."):
-            if entry.inode() == self.inode and entry.is_file(follow_symlinks=False):
-                fd = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC)
-                if os.fstat(fd).st_dev == self.device:
-                    return fd
-                os.close(fd)
+        with contextlib.suppress(
+            OSError
+        ):  # who may read the log may be refused its folder, or what rotation made of it
+            for entry in os.scandir(os.path.dirname(self.path) or "."):
+                if entry.inode() == self.inode and entry.is_file(follow_symlinks=False):
+                    fd = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC)
+                    if os.fstat(fd).st_dev == self.device:
+                        return fd
+                    os.close(fd)
         return -1

@@ -143,13 +143,14 @@ class Judge:
         return list(self.recent)[-self.context :] if self.context else []
 
     def last_words(self) -> None:
-        """What a shell says of a program that it saw crash matters only as the last words of a log."""
-        for raw in list(self.recent):
-            line = parse(self.lines, raw.encode())
+        """What only a program or its shell says at the end: nobody looks for that in what is skipped."""
+        first = self.lines - len(self.recent) + 1
+        for number, raw in enumerate(list(self.recent), first):
+            line = parse(number, raw.encode())
             cause = causes.explain(line.text)
-            if self.profile.vllm and cause and cause.kind in ("killed", "crashed") and _any(patterns.FATAL, line):
+            if self.profile.vllm and cause and line.level not in CALM and _any(patterns.FATAL, line):
                 self._fail(line)
-                self._trouble(line, line.text, "end", cause)
+                self._trouble(line, line.text, "end" if cause.kind in patterns.ENDS else "line", cause)
 
     def skip(self, count: int, last: Iterable[str]) -> None:
         """Lines that can't matter went by; the last of them are context for what follows."""

@@ -56,7 +56,7 @@ def _regex(option: str, text: str) -> re.Pattern[str]:
 
 def mark(value: dict[str, Any] | None) -> dict[str, Any] | None:
     """A mark, checked. Raises OptionError."""
-    if not value or value.get("cursor"):
+    if not value or "cursor" in value:
         return value
     try:
         numbers = {name: int(value[name]) for name in ("device", "inode", "offset")}

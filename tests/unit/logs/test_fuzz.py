@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.llmops.vllm.plugins.module_utils._logs import masks, outcome, patterns, tracebacks
+from ansible_collections.llmops.vllm.plugins.module_utils._logs import wait as waits
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import Process
@@ -99,7 +100,8 @@ def test_a_log_that_is_torn_anywhere_never_becomes_ready_or_failed_by_it(name):
         assert not said.failed or label["verdict"] == "failed"
 
 
-def test_a_log_that_grows_faster_than_it_is_read_does_not_outlast_the_deadline(tmp_path):
+@pytest.mark.parametrize("timeout", [0, 1])
+def test_a_log_that_grows_faster_than_it_is_read_does_not_outlast_the_deadline(tmp_path, monkeypatch, timeout):
     path = tmp_path / "server.log"
     path.write_bytes(b"noise\n" * 1000)
 
@@ -110,7 +112,9 @@ def test_a_log_that_grows_faster_than_it_is_read_does_not_outlast_the_deadline(t
             super().read()
             return b"(APIServer pid=1) INFO 11-30 06:49:31 [a.py:1] noise\n" * 2000
 
+    monkeypatch.setattr(waits, "NOW", 1)
     began = time.monotonic()
-    wait = Wait(Endless(str(path)), Judge(Profile()), Process(), Waker(), Limits(1))
-    assert wait.run() == "timeout"
+    wait = Wait(Endless(str(path)), Judge(Profile()), Process(), Waker(), Limits(timeout))
+    assert wait.run() == ("timeout" if timeout else "pending")
     assert time.monotonic() - began < 3
+    assert wait.notes() == ["Time was up before the log was read to its end."]
