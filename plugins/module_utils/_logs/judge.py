@@ -25,8 +25,6 @@ LONG = 400
 """So much is kept of a line as context."""
 LONGEST = 2000
 """So much is kept of a line that tells something."""
-MOST = 40
-"""So many troubles are kept: who failed more often than that has failed."""
 
 
 @dataclasses.dataclass
@@ -50,7 +48,8 @@ class Judge:
         self.stopping: Match | None = None
         self.progress = Progress(profile.stages, profile.vllm)
         self.notes: list[str] = []
-        self.troubles: list[Trouble] = []
+        self.troubles: dict[str, Trouble] = {}
+        """By rank, the one that counts."""
         self.tracebacks = Tracebacks(context)
         self.launched = False
         """Whether a launch was seen to begin."""
@@ -73,7 +72,7 @@ class Judge:
             **{name: m and dataclasses.asdict(m) for name, m in self._decisions().items()},
             "progress": self.progress.dump(),
             "notes": self.notes,
-            "troubles": [dataclasses.asdict(t) for t in self.troubles],
+            "troubles": [dataclasses.asdict(t) for t in self.troubles.values()],
             "open": {p: dataclasses.asdict(b) for p, b in self.tracebacks.open.items()},
             "recent": list(self.recent),
             "record": self._record,
@@ -87,7 +86,7 @@ class Judge:
         )
         self.progress.load(known["progress"])
         self.notes = known["notes"]
-        self.troubles = [Trouble(**t) for t in known["troubles"]]
+        self.troubles = {t["rank"]: Trouble(**t) for t in known["troubles"]}
         self.tracebacks.open = {
             p: Block(**{**b, "earlier": [tuple(e) for e in b["earlier"]]}) for p, b in known["open"].items()
         }
@@ -104,7 +103,7 @@ class Judge:
         if self.stopping or not self.failed:
             return self.stopping is not None
         best = "stated" if self.profile.failed else "fatal"
-        roots = [t.start for t in self.troubles if t.rank in ("stated", best)]
+        roots = [self.troubles[rank].start for rank in ("stated", best) if rank in self.troubles]
         return bool(roots) and all(b.start > min(roots) for b in self.tracebacks.open.values())
 
     @property
@@ -133,6 +132,12 @@ class Judge:
                 self._fresh(line, now)
         if self.tracebacks.done:
             self._collect()
+
+    def see_frames(self, raws: list[str], head: int) -> None:
+        """More lines, known to be frames of the only open traceback. head: so many characters stand before each."""
+        self.lines += len(raws)
+        self.recent.extend(raw[:LONG] for raw in raws[-(self.recent.maxlen or 0) :])
+        self.tracebacks.take_frames([raw[head:] for raw in raws], self.lines)
 
     def begins(self, line: Line) -> bool:
         """Whether a launch begins with this line."""
@@ -174,7 +179,7 @@ class Judge:
             if _any(self._ready, line):
                 self.ready = _match(line)
                 self.progress.enter("ready", now)
-                self.troubles = []  # whatever went wrong before did no harm
+                self.troubles = {}  # whatever went wrong before did no harm
                 self.tracebacks.clear()
                 return
         if self.profile.vllm:
@@ -195,7 +200,7 @@ class Judge:
     def _set_aside(self, line: Line) -> None:
         """Another launch begins: nothing of what was said before counts."""
         self.ready = self.failed = self.stopping = None
-        self.troubles, self._record = [], {}
+        self.troubles, self._record = {}, {}
         self.tracebacks.clear()
         self.progress.restart(line.stamp)
         self.recent.clear()
@@ -244,7 +249,7 @@ class Judge:
     def cause(self) -> Trouble | None:
         """The trouble at the root of all the others."""
         return causes.root(
-            [*self.troubles, *(causes.from_block(b) for b in self.tracebacks.exceptions() if _counts(b))]
+            [*self.troubles.values(), *(causes.from_block(b) for b in self.tracebacks.exceptions() if _counts(b))]
         )
 
     def _fail(self, line: Line) -> None:
@@ -262,12 +267,8 @@ class Judge:
                 self._add(causes.from_block(block))
 
     def _add(self, trouble: Trouble) -> None:
-        if len(self.troubles) >= MOST:
-            weakest = max(self.troubles, key=lambda t: causes.RANKS.index(t.rank))
-            if weakest.rank not in causes.LAST:
-                return
-            self.troubles.remove(weakest)
-        self.troubles.append(trouble)
+        rival = self.troubles.get(trouble.rank)
+        self.troubles[trouble.rank] = (causes.root([rival, trouble]) or trouble) if rival else trouble
 
 
 def _any(those: Iterable[Pattern], line: Line) -> Pattern | None:

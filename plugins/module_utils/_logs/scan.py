@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import copy
 
-from ansible_collections.llmops.vllm.plugins.module_utils._logs import patterns
+from ansible_collections.llmops.vllm.plugins.module_utils._logs import patterns, tracebacks
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.lines import LONGEST, parse, plain
 
@@ -105,7 +105,25 @@ class Scanner:
                 at, until = start, nearest + 1
             line_end = data.index(b"\n", at)
             self._line(data[at:line_end], now)
+            at = self._frames(data, line_end + 1, end) if self.judge.tracebacks.open else line_end + 1
+
+    def _frames(self, data: bytes, begin: int, end: int) -> int:
+        """Past what is plainly more frames of the traceback that the line before belongs to: most of a failing log is that."""
+        head = self.judge.tracebacks.head(self.judge.lines)
+        if head is None:
+            return begin
+        start, at, stop = head.encode(), begin, min(begin + LONGEST, end)
+        for sign in (b"\r", b"\x1b"):
+            where = data.find(sign, begin, stop)
+            stop = where if where >= 0 else stop
+        while at < stop and data.startswith(start, at) and data[at + len(start)] in tracebacks.FRAME:
+            line_end = data.find(b"\n", at, stop)
+            if line_end < 0:
+                break
             at = line_end + 1
+        if at > begin:
+            self.judge.see_frames(data[begin:at].decode("utf-8", "replace").split("\n")[:-1], len(head))
+        return at
 
     def _wanted(self) -> tuple[bytes, ...]:
         if self.judge.closed:

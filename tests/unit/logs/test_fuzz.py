@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 
@@ -40,8 +41,17 @@ TEXTS = [
     b"Loading safetensors checkpoint shards:  45% Completed | 5/11",
     b"x" * 70000,
 ]
+FRAMES = [
+    b'  File "/opt/vllm/a.py", line 1, in run',
+    b"    ^^^^^",
+    b"\tat",
+    b"  | + Exception Group",
+    b"    caf\xe9",
+    b"    \x1b[1mx",
+]
 PIECE = st.one_of(
     st.builds(lambda dress, text, end: dress + text + end, *map(st.sampled_from, (DRESS, TEXTS, [b"\n", b"\n", b"\r\n", b"\r", b""]))),
+    st.builds(lambda dress, text, times: (dress + text + b"\n") * times, *map(st.sampled_from, (DRESS, FRAMES)), st.integers(1, 30)),
     st.binary(max_size=40),
 )  # fmt: skip
 LOG = st.lists(PIECE, max_size=60).map(b"".join)
@@ -54,6 +64,7 @@ def test_the_cuts_do_not_matter(data, cuts):
     whole = judge([data])
     ends = [0, *sorted(c % (len(data) + 1) for c in cuts), len(data)]
     assert judge([data[a:b] for a, b in zip(ends, ends[1:])]) == whole
+    assert judge(io.BytesIO(data).readlines()) == whole
 
 
 @MODEST
