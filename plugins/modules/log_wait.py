@@ -18,7 +18,7 @@ description:
   - A failure comes with its root cause. The lines of the server's processes are told apart, exceptions that only pass on
     another one's are skipped, and the usual causes come with a remedy.
   - What merely sounds like a failure is passed over; that goes for everything that vLLM says at the levels INFO and WARNING.
-  - Only what was written after O(mark) counts.
+  - Only what was written after O(mark) counts, and of several launches of vLLM only the last.
   - The wait is cut into short runs on the managed host. A lost connection costs one of them, not the wait.
   - Fails the task unless the log says ready; with O(timeout=0) it also returns while nothing is decided.
 options:

@@ -62,6 +62,8 @@ def mark(value: dict[str, Any] | None) -> dict[str, Any] | None:
         numbers = {name: int(value[name]) for name in ("device", "inode", "offset")}
     except (KeyError, TypeError, ValueError) as e:
         raise OptionError(f"mark: {value!r} is not a mark: device, inode and offset have to be numbers.") from e
+    if min(numbers.values()) < 0:
+        raise OptionError(f"mark: {value!r} is not a mark: no number in one is negative.")
     return {"path": value.get("path"), **numbers}
 
 

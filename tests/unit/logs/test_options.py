@@ -57,6 +57,8 @@ def test_marks():
     for wrong in ({"inode": 1}, {"device": "x", "inode": 1, "offset": 1}, {"device": 1, "inode": None, "offset": 1}):
         with pytest.raises(OptionError, match="device, inode and offset have to be numbers"):
             options.mark(wrong)
+    with pytest.raises(OptionError, match="no number in one is negative"):
+        options.mark({"device": 1, "inode": 2, "offset": -3})
 
 
 @pytest.mark.parametrize(
