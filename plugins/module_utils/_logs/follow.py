@@ -11,7 +11,7 @@ import stat
 from typing import Any
 
 CHUNK = 768 * 1024
-"""So much is read at a time. From 1 MiB on the C library hands each block back to the kernel, which costs more than the reading."""
+"""So much is read at a time. Nearer to 1 MiB the C library hands each block back to the kernel, which costs more than the reading."""
 TAIL = 64
 """So many bytes before the offset tell whether a file that was emptied has grown past it again."""
 

@@ -113,16 +113,16 @@ class Scanner:
         if head is None:
             return begin
         start, at, stop = head.encode(), begin, min(begin + LONGEST, end)
-        for sign in (b"\r", b"\x1b"):
-            where = data.find(sign, begin, stop)
-            stop = where if where >= 0 else stop
+        colour = data.find(b"\x1b", begin, stop)
+        stop = colour if colour >= 0 else stop
         while at < stop and data.startswith(start, at) and data[at + len(start)] in tracebacks.FRAME:
             line_end = data.find(b"\n", at, stop)
-            if line_end < 0:
+            if line_end < 0 or data.find(b"\r", at, line_end - 1) >= 0:
                 break
             at = line_end + 1
         if at > begin:
-            self.judge.see_frames(data[begin:at].decode("utf-8", "replace").split("\n")[:-1], len(head))
+            frames = data[begin:at].decode("utf-8", "replace").replace("\r\n", "\n")
+            self.judge.see_frames(frames.split("\n")[:-1], len(head))
         return at
 
     def _wanted(self) -> tuple[bytes, ...]:
