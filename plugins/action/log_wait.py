@@ -19,7 +19,8 @@ from ansible.utils.display import Display
 SLICE = 10
 """Seconds that one run on the host lasts: as much of a wait is lost with a connection."""
 OVERDUE = 8
-"""A slice that takes so much longer has lost its connection, though nobody has noticed: TCP is patient."""
+"""A slice that takes so much longer has lost its connection, though nobody has noticed: TCP is patient. Or its host is slow, so
+each time that this happens the next slice gets twice as long."""
 RETRY = 2
 """Seconds between attempts to reach a lost host."""
 
@@ -50,11 +51,12 @@ class ActionModule(ActionBase):
         limit = _seconds(arguments.get("timeout", 1800))
         began = time.monotonic()
         state, shown, reconnects, lost = "", "", 0, False
+        patience = float(SLICE + OVERDUE)
         while True:
             elapsed = time.monotonic() - began
             part = {"seconds": SLICE, "elapsed": elapsed, "reconnects": reconnects + lost, "state": state}
             try:
-                with _overdue(None if self._task.timeout else SLICE + OVERDUE):
+                with _overdue(None if self._task.timeout else patience):
                     got = self._execute_module(module_args={**arguments, "slice": part}, task_vars=task_vars)
             except (AnsibleConnectionFailure, OverdueError) as e:
                 if time.monotonic() - began >= limit:
@@ -64,6 +66,7 @@ class ActionModule(ActionBase):
                 if not lost:
                     display.display(f"[{host}] connection lost ({elapsed:.0f} s), trying again")
                 lost = True
+                patience *= 2 if isinstance(e, OverdueError) else 1
                 self._reset()
                 time.sleep(RETRY)
                 continue

@@ -18,7 +18,7 @@ description:
   - A failure comes with its root cause. The lines of the server's processes are told apart, exceptions that only pass on
     another one's are skipped, and the usual causes come with a remedy.
   - What merely sounds like a failure is passed over; that goes for everything that vLLM says at the levels INFO and WARNING.
-  - Only what was written after O(mark) counts.
+  - Only what was written after O(mark) counts, and of several launches of vLLM only the last.
   - The wait is cut into short runs on the managed host. A lost connection costs one of them, not the wait.
   - Fails the task unless the log says ready; with O(timeout=0) it also returns while nothing is decided.
 options:
@@ -293,6 +293,8 @@ def main() -> None:
     try:
         profile = options.profile(module.params)
         module.params["mark"] = options.mark(module.params["mark"])
+        if module.params["probe"]:
+            options.url(module.params["probe"]["url"])
         if module.check_mode:
             module.exit_json(**would_wait(module.params))
         result, notes = wait(module.params, profile)
@@ -314,7 +316,7 @@ def wait(params: dict[str, Any], profile: Profile) -> tuple[dict[str, Any], list
     else:
         source = Journal(params["unit"], mark, params["since"])
     waker = Waker(params["path"] or "")
-    probe = Probe(options.url(params["probe"]["url"]), params["probe"]["api_key"] or "") if params["probe"] else None
+    probe = Probe(params["probe"]["url"], params["probe"]["api_key"] or "") if params["probe"] else None
     waiting = Wait(
         source,
         Judge(profile, params["context"]),
@@ -329,9 +331,9 @@ def wait(params: dict[str, Any], profile: Profile) -> tuple[dict[str, Any], list
     try:
         verdict = waiting.run()
         result = outcome.outcome(verdict, waiting, part["reconnects"])
-        if params["slice"] and verdict == "pending" and params["timeout"]:
+        if params["slice"] and verdict == "pending" and (params["timeout"] or not waiting.drained):
             result["_state"] = outcome.pack(waiting.dump())
-            result["_progress"] = waiting.progress()
+            result["_progress"] = outcome.masked(waiting.progress())
     finally:
         waker.close()
         source.close()
@@ -344,6 +346,7 @@ def would_wait(params: dict[str, Any]) -> dict[str, Any]:
     if params["profile"] == "none" and params["ready"]:
         what = "a line that means success"
     where = params["path"] or f"the journal of {params['unit']}"
+    how = f"wait up to {params['timeout']} s" if params["timeout"] else "look once"
     return {
         "changed": False,
         "verdict": "pending",
@@ -355,7 +358,7 @@ def would_wait(params: dict[str, Any]) -> dict[str, Any]:
         "bytes": 0,
         "reconnects": 0,
         "mark": params["mark"] or {},
-        "msg": f"Would wait up to {params['timeout']} s for {what} in {where}.",
+        "msg": f"Would {how} for {what} in {where}.",
     }
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Iterable
 
 from ansible_collections.llmops.vllm.plugins.module_utils._logs import patterns
@@ -38,11 +39,13 @@ class Trouble:
     after: str = ""
 
 
+@functools.lru_cache(maxsize=64)  # what fails again and again says the same
 def explain(text: str) -> Pattern | None:
     """The known cause that a text tells of."""
     return next((p for p in patterns.CAUSES if p.regex.search(text)), None)
 
 
+@functools.lru_cache(maxsize=64)
 def is_wrapper(text: str) -> bool:
     return any(p.regex.search(text) for p in patterns.WRAPPERS)
 

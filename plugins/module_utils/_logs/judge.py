@@ -25,8 +25,6 @@ LONG = 400
 """So much is kept of a line as context."""
 LONGEST = 2000
 """So much is kept of a line that tells something."""
-MOST = 40
-"""So many troubles are kept: who failed more often than that has failed."""
 
 
 @dataclasses.dataclass
@@ -50,8 +48,11 @@ class Judge:
         self.stopping: Match | None = None
         self.progress = Progress(profile.stages, profile.vllm)
         self.notes: list[str] = []
-        self.troubles: list[Trouble] = []
+        self.troubles: dict[str, Trouble] = {}
+        """By rank, the one that counts."""
         self.tracebacks = Tracebacks(context)
+        self.launched = False
+        """Whether a launch was seen to begin."""
         self.moved = False
         """Whether a line came that says something new; who reads it sets it back."""
         self.recent: deque[str] = deque(maxlen=max(context, 2))
@@ -67,10 +68,11 @@ class Judge:
         """What it knows, for a judge that goes on elsewhere."""
         return {
             "lines": self.lines,
+            "launched": self.launched,
             **{name: m and dataclasses.asdict(m) for name, m in self._decisions().items()},
             "progress": self.progress.dump(),
             "notes": self.notes,
-            "troubles": [dataclasses.asdict(t) for t in self.troubles],
+            "troubles": [dataclasses.asdict(t) for t in self.troubles.values()],
             "open": {p: dataclasses.asdict(b) for p, b in self.tracebacks.open.items()},
             "recent": list(self.recent),
             "record": self._record,
@@ -78,13 +80,13 @@ class Judge:
         }
 
     def load(self, known: dict[str, Any]) -> None:
-        self.lines = known["lines"]
+        self.lines, self.launched = known["lines"], known["launched"]
         self.ready, self.failed, self.stopping = (
             Match(**known[name]) if known[name] else None for name in ("ready", "failed", "stopping")
         )
         self.progress.load(known["progress"])
         self.notes = known["notes"]
-        self.troubles = [Trouble(**t) for t in known["troubles"]]
+        self.troubles = {t["rank"]: Trouble(**t) for t in known["troubles"]}
         self.tracebacks.open = {
             p: Block(**{**b, "earlier": [tuple(e) for e in b["earlier"]]}) for p, b in known["open"].items()
         }
@@ -101,7 +103,7 @@ class Judge:
         if self.stopping or not self.failed:
             return self.stopping is not None
         best = "stated" if self.profile.failed else "fatal"
-        roots = [t.start for t in self.troubles if t.rank in ("stated", best)]
+        roots = [self.troubles[rank].start for rank in ("stated", best) if rank in self.troubles]
         return bool(roots) and all(b.start > min(roots) for b in self.tracebacks.open.values())
 
     @property
@@ -116,6 +118,10 @@ class Judge:
         self.recent.append(line.raw[:LONG])
         if line.stamp:
             self.progress.stamp = line.stamp
+        if self.begins(line):
+            if self.launched or self.decided:
+                self._set_aside(line)
+            self.launched = True
         if self.profile.vllm and self.tracebacks.take(line):
             self._uncaught(line)
         elif line.text:
@@ -127,17 +133,29 @@ class Judge:
         if self.tracebacks.done:
             self._collect()
 
+    def see_frames(self, raws: list[str], head: int) -> None:
+        """More lines, known to be frames of the only open traceback. head: so many characters stand before each."""
+        self.lines += len(raws)
+        self.recent.extend(raw[:LONG] for raw in raws[-(self.recent.maxlen or 0) :])
+        self.tracebacks.take_frames([raw[head:] for raw in raws], self.lines)
+
+    def begins(self, line: Line) -> bool:
+        """Whether a launch begins with this line."""
+        calm = line.level in CALM or not line.level
+        return self.profile.vllm and calm and bool(patterns.LAUNCH.regex.match(line.text))
+
     def last_lines(self) -> list[str]:
         return list(self.recent)[-self.context :] if self.context else []
 
     def last_words(self) -> None:
-        """What a shell says of a program that it saw crash matters only as the last words of a log."""
-        for raw in list(self.recent):
-            line = parse(self.lines, raw.encode())
+        """What only a program or its shell says at the end: nobody looks for that in what is skipped."""
+        first = self.lines - len(self.recent) + 1
+        for number, raw in enumerate(list(self.recent), first):
+            line = parse(number, raw.encode())
             cause = causes.explain(line.text)
-            if self.profile.vllm and cause and cause.kind in ("killed", "crashed") and _any(patterns.FATAL, line):
+            if self.profile.vllm and cause and line.level not in CALM and _any(patterns.FATAL, line):
                 self._fail(line)
-                self._trouble(line, line.text, "end", cause)
+                self._trouble(line, line.text, "end" if cause.kind in patterns.ENDS else "line", cause)
 
     def skip(self, count: int, last: Iterable[str]) -> None:
         """Lines that can't matter went by; the last of them are context for what follows."""
@@ -161,7 +179,7 @@ class Judge:
             if _any(self._ready, line):
                 self.ready = _match(line)
                 self.progress.enter("ready", now)
-                self.troubles = []  # whatever went wrong before did no harm
+                self.troubles = {}  # whatever went wrong before did no harm
                 self.tracebacks.clear()
                 return
         if self.profile.vllm:
@@ -176,14 +194,18 @@ class Judge:
         if not self.stopping and _any(patterns.UNDERSTATED, line):
             self._fail(line)
             self._trouble(line, line.text, "end", causes.explain(line.text))
-        elif self.decided and patterns.LAUNCH.regex.search(line.text):
-            self.ready = self.failed = self.stopping = None
-            self.troubles, self._record = [], {}
-            self.tracebacks.clear()
-            self.progress.restart()
-            self.notes = ["Another launch begins in this log; what was written before it was set aside."]
         elif not self.failed and not self.stopping and _any(patterns.STOPPING, line):
             self.stopping = _match(line)
+
+    def _set_aside(self, line: Line) -> None:
+        """Another launch begins: nothing of what was said before counts."""
+        self.ready = self.failed = self.stopping = None
+        self.troubles, self._record = {}, {}
+        self.tracebacks.clear()
+        self.progress.restart(line.stamp)
+        self.recent.clear()
+        self.recent.append(line.raw[:LONG])
+        self.notes = ["Another launch begins in this log; what was written before it was set aside."]
 
     def _alarm(self, line: Line) -> None:
         text = line.text
@@ -227,7 +249,7 @@ class Judge:
     def cause(self) -> Trouble | None:
         """The trouble at the root of all the others."""
         return causes.root(
-            [*self.troubles, *(causes.from_block(b) for b in self.tracebacks.exceptions() if _counts(b))]
+            [*self.troubles.values(), *(causes.from_block(b) for b in self.tracebacks.exceptions() if _counts(b))]
         )
 
     def _fail(self, line: Line) -> None:
@@ -245,12 +267,8 @@ class Judge:
                 self._add(causes.from_block(block))
 
     def _add(self, trouble: Trouble) -> None:
-        if len(self.troubles) >= MOST:
-            weakest = max(self.troubles, key=lambda t: causes.RANKS.index(t.rank))
-            if weakest.rank not in causes.LAST:
-                return
-            self.troubles.remove(weakest)
-        self.troubles.append(trouble)
+        rival = self.troubles.get(trouble.rank)
+        self.troubles[trouble.rank] = (causes.root([rival, trouble]) or trouble) if rival else trouble
 
 
 def _any(those: Iterable[Pattern], line: Line) -> Pattern | None:

@@ -42,10 +42,14 @@ class Line(NamedTuple):
     stamp: str
 
 
-def parse(number: int, data: bytes) -> Line:
+def plain(data: bytes) -> str:
+    """A line as people read it: without colours."""
     raw = data.decode("utf-8", "replace")
-    if "\x1b" in raw:
-        raw = _ANSI.sub("", raw)
+    return _ANSI.sub("", raw) if "\x1b" in raw else raw
+
+
+def parse(number: int, data: bytes) -> Line:
+    raw = plain(data)
     match = _FORWARDER.match(raw)
     begin = at = match.end() if match else 0
     process = level = stamp = ""

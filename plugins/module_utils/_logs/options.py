@@ -56,12 +56,14 @@ def _regex(option: str, text: str) -> re.Pattern[str]:
 
 def mark(value: dict[str, Any] | None) -> dict[str, Any] | None:
     """A mark, checked. Raises OptionError."""
-    if not value or value.get("cursor"):
+    if not value or "cursor" in value:
         return value
     try:
         numbers = {name: int(value[name]) for name in ("device", "inode", "offset")}
     except (KeyError, TypeError, ValueError) as e:
         raise OptionError(f"mark: {value!r} is not a mark: device, inode and offset have to be numbers.") from e
+    if min(numbers.values()) < 0:
+        raise OptionError(f"mark: {value!r} is not a mark: no number in one is negative.")
     return {"path": value.get("path"), **numbers}
 
 

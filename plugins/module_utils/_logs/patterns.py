@@ -41,7 +41,7 @@ CRASHED = (
     " match this host; `coredumpctl info` may tell more."
 )
 
-ANEW = (b"non-default args: ",)
+ANEW = b"non-default args: "
 """After a failure or a stop, only another launch matters: every line that begins one holds this."""
 
 ANCHORS = (
@@ -50,7 +50,7 @@ ANCHORS = (
     b"engine core exited unexpectedly",
     b"[shutdown] API server: shutdown triggered",
     b"     Shutting down",
-    *ANEW,
+    ANEW,
 )
 """Once a start's first megabytes are past, every line that matters holds one of these, or one of:"""
 ANCHORS_OF_READY = (b"Application startup complete.",)

@@ -190,8 +190,8 @@ class Progress:
     def load(self, known: list[Any]) -> None:
         self.stages, self.percent, self.facts, self.stamp = known
 
-    def restart(self) -> None:
-        self.load([[], None, {}, ""])
+    def restart(self, stamp: str) -> None:
+        self.load([[], None, {}, stamp])
 
     def see(self, line: Line, now: float) -> None:
         for stage in self._known:

@@ -15,6 +15,8 @@ CHAINS = (
     "During handling of the above exception, another exception occurred:",
     "The above exception was the direct cause of the following exception:",
 )
+FRAME = b" \t|+"
+"""So the lines between begin, of a group of exceptions, too."""
 FORGOTTEN = 200
 """A process that wrote nothing for so many lines will not go on with its traceback."""
 FINISHED = 20
@@ -27,6 +29,8 @@ _FOREIGN = re.compile(
     r"/\S+:\d+: |sys:\d+: |nanobind: |\s*- (?:leaked|\.\.\. skipped) |\[[A-Z]\d+ |Process \S+:$|Exception ignored |WARNING: "
     r"|\w[\w ]*:\s+\d+%|terminate called"
 )
+_NOTHING = " ^~|"
+_LONGEST_CONTEXT = 400
 _LONGEST_MESSAGE = 12
 _LONGEST_LINE = 2000
 
@@ -96,6 +100,29 @@ class Tracebacks:
         block.last = line.number
         return True
 
+    def head(self, number: int) -> str | None:
+        """What stands before each frame of the only open traceback, if the line with this number is one of its frames."""
+        if len(self.open) != 1:
+            return None
+        ((process, block),) = self.open.items()
+        if block.last != number or block.first or block.text:
+            return None
+        if not block.head:
+            return "" if not process else None
+        return f"{block.head} " if block.head[-1] in "])" else None
+
+    def take_frames(self, texts: list[str], number: int) -> None:
+        """More frames of the only open traceback, of which the last has this number."""
+        (block,) = self.open.values()
+        kept: list[str] = []
+        for text in reversed(texts):
+            if len(kept) >= self.context:
+                break
+            if text.strip(_NOTHING):
+                kept.append(text[:_LONGEST_CONTEXT])
+        block.lines = [*block.lines, *reversed(kept)][-self.context or len(block.lines) :]
+        block.last = number
+
     def exceptions(self) -> list[Block]:
         """Those that may still grow."""
         return [b for b in self.open.values() if b.text]
@@ -137,8 +164,8 @@ class Tracebacks:
         return True
 
     def _keep(self, block: Block, text: str) -> None:
-        if text.strip(" ^~|"):
-            block.lines.append(text[:400])
+        if text.strip(_NOTHING):
+            block.lines.append(text[:_LONGEST_CONTEXT])
             del block.lines[: -self.context or None]
 
     def _close(self, process: str) -> None:

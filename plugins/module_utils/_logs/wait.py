@@ -106,7 +106,8 @@ class Wait:
         self.missing = ""
         self.base: int | None = None
         """The offset where the first file was begun; None once another file is read."""
-        self._drained = False
+        self.drained = False
+        """Whether all that is there was read."""
         self._moved = elapsed  # when the log said something new
         self._touched = elapsed  # when it grew
         self._died = 0.0
@@ -124,6 +125,7 @@ class Wait:
             "life": self.life.dump(),
             "mark": self.mark(),
             "notes": self.source.notes,
+            "seen": self.scanner.seen,
             "tail": "" if unread else self.source.tail.hex(),
         }
 
@@ -131,14 +133,16 @@ class Wait:
         self.bytes, self.appeared, self.base, self._moved = (
             known[name] for name in ("bytes", "appeared", "base", "moved")
         )
-        self.scanner.seen = self.bytes
+        self.scanner.seen = known["seen"]
         self.source.notes.extend(known["notes"])
         self.judge.load(known["judge"])
         self.life.load(known["life"])
 
     def notes(self) -> list[str]:
         """What should not have been so."""
-        return [*self.judge.notes, *self.source.notes, *self.life.notes()]
+        late = not self.drained and self.elapsed >= (self.limits.timeout or NOW)
+        unread = ["Time was up before the log was read to its end."] if late else []
+        return [*self.judge.notes, *self.source.notes, *self.life.notes(), *unread]
 
     def mark(self) -> dict[str, Any]:
         """Where the next wait would begin: at a line's start."""
@@ -165,7 +169,7 @@ class Wait:
                 if self.dead:
                     self.exit = self.life.ended()
                 return verdict
-            self.waker.wait(self._patience(), 0 if self.dead else self.life.pid)
+            self.waker.wait(self._patience(), 0 if self.dead else self.life.pid, self.source.stream)
 
     def _read(self) -> None:
         """Everything that is there, as far as time allows."""
@@ -173,8 +177,8 @@ class Wait:
         limit = self.limits.timeout or NOW
         if self.limits.slice is not None:
             limit = min(limit, self.limits.slice)
-        self._drained = False
-        while not self._drained:
+        self.drained = False
+        while not self.drained:
             generation = self.source.generation
             data = self.source.read()
             if self.source.generation != generation:
@@ -189,7 +193,7 @@ class Wait:
                 self.scanner.feed(data, self._touched)
                 if self._touched >= limit:
                     break
-            self._drained = not data
+            self.drained = not data
         if self.judge.moved or len(self.scanner.rest) != rest:
             self._moved, self.judge.moved = self._touched, False
 
@@ -197,7 +201,7 @@ class Wait:
         """What is decided at this moment; nothing if the wait must go on."""
         now, judge = self.elapsed, self.judge
         late = now >= self.limits.timeout
-        if not self._drained and not late:
+        if not self.drained and now < (self.limits.timeout or NOW):
             return "pending"
         if judge.failed:
             self._failed_at = now if self._failed_at is None else self._failed_at
@@ -239,13 +243,13 @@ class Wait:
         return True
 
     def _after_death(self) -> str:
-        end = self.life.ended()
-        if self.judge.ready:
-            if not self.judge.profile.vllm and (end is None or end.code == 0):
-                return "ready"  # a job, other than a server, may end when it is done
-            return "stopped" if self.life.stopped() else "failed"
+        end, ready = self.life.ended(), self.judge.ready
+        if ready and not self.judge.profile.vllm and (end is None or end.code == 0):
+            return "ready"  # a job, other than a server, may end when it is done
+        if ready and self.life.stopped():
+            return "stopped"
         self.judge.last_words()
-        if self.judge.failed or self.judge.cause():
+        if ready or self.judge.failed or self.judge.cause():
             return "failed"
         return "stopped" if self.life.stopped() else "exited"
 

@@ -36,19 +36,18 @@ def _libc() -> Any:
 class Waker:
     """Waits for the log, for a process and for the clock, whichever is first."""
 
-    def __init__(self, path: str = "", stream: int = -1) -> None:
+    def __init__(self, path: str = "") -> None:
         self.path = os.fsencode(path)
-        self.stream = stream
         self._pidfd, self._pid = -1, 0
         self._libc = _libc() if path else None
         self._inotify = self._libc.inotify_init1(_NONBLOCK | _CLOEXEC) if self._libc else -1
 
-    def wait(self, seconds: float, pid: int = 0) -> None:
-        """Sleep at most so long; less if the log or the process stirs."""
+    def wait(self, seconds: float, pid: int = 0, stream: int = -1) -> None:
+        """Sleep at most so long; less if the log, as a file or as a stream, or the process stirs."""
         self._watch_process(pid)
-        watching = self._watch_log()
+        watching = stream >= 0 or self._watch_log()
         poll = select.poll()
-        for fd in (self._inotify, self._pidfd, self.stream):
+        for fd in (self._inotify, self._pidfd, stream):
             if fd >= 0:
                 poll.register(fd, select.POLLIN)
         limit = LOOK if watching and (self._pidfd >= 0 or not pid) else POLL
@@ -67,8 +66,6 @@ class Waker:
 
     def _watch_log(self) -> bool:
         """Whether a change of the log wakes us. Its folder tells of a log that appears, or appears anew."""
-        if self.stream >= 0:
-            return True
         if self._inotify < 0:
             return False
         folder = os.path.dirname(self.path) or b"."

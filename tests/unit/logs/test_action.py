@@ -106,6 +106,13 @@ def test_a_slice_that_does_not_come_back_is_a_lost_connection(action, monkeypatc
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0)
 
 
+def test_a_slow_host_is_given_more_time(action, monkeypatch):
+    monkeypatch.setattr(log_wait, "SLICE", 0)
+    monkeypatch.setattr(log_wait, "OVERDUE", 1)
+    one = action(1.5, 1.5, READY)
+    assert [a["slice"]["reconnects"] for a in one.asked] == [0, 1, 1]
+
+
 def test_a_slice_that_does_not_come_back_in_time_is_unreachable(action, monkeypatch):
     monkeypatch.setattr(log_wait, "SLICE", 0)
     monkeypatch.setattr(log_wait, "OVERDUE", 0.1)

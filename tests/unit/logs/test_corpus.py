@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+import io
 import json
 import random
 
 import pytest
 
+from ansible_collections.llmops.vllm.plugins.module_utils._logs import scan
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.profile import Profile
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import Scanner
@@ -47,6 +50,45 @@ def test_in_random_pieces(name):
             pieces.append(data[at : at + size])
             at += size
         assert judge(pieces) == whole
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_with_the_line_ends_of_another_system(name):
+    for attentive in (scan.ATTENTIVE, 0):
+        assert judge([log(name).replace(b"\n", b"\r\n")], attentive=attentive) == judge(
+            [log(name)], attentive=attentive
+        )
+
+
+def shifted(said: Said, lines: int) -> Said:
+    """The same, said of a log that has so many more lines before it."""
+    numbered = {
+        name: value and dataclasses.replace(value, number=value.number + lines)
+        for name, value in vars(said).items()
+        if name in ("ready", "failed", "stopping", "cause")
+    }
+    if numbered["cause"]:
+        numbered["cause"].start += lines
+    return dataclasses.replace(said, **numbered, lines=said.lines + lines)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if b"non-default args: " in log(n)])
+def test_once_another_launch_begins_nothing_before_it_counts(name):
+    """Neither a verdict nor troubles, stages, facts or context, in whatever state the launch before was left."""
+    data = log(name)
+    begin = data.rfind(b"\n", 0, data.rindex(b"non-default args: ")) + 1
+    launch, chance = data[begin:], random.Random(name)
+    expected = judge([launch])
+    for other in chance.sample(NAMES, 8):
+        before = log("logs/ready")[: chance.randrange(20000)] + b"\n" + log(other)
+        before += b"" if before.endswith(b"\n") else b"\n"
+        lines = before.count(b"\n")
+        for attentive in (scan.ATTENTIVE, 10_000):
+            whole = judge([before + launch], attentive=attentive)
+            assert judge([before, launch], attentive=attentive) == whole
+            assert judge(io.BytesIO(before + launch).readlines(), attentive=attentive) == whole
+            if attentive == scan.ATTENTIVE:
+                assert whole == shifted(expected, lines)
 
 
 # What a shell or argparse says comes at the start or last; elsewhere nobody looks for it.

@@ -117,6 +117,23 @@ def test_replaced_since_the_mark_and_nowhere_to_be_found(path):
     assert "not the file that the mark was made in" in second.notes[0]
 
 
+def test_rotated_into_what_may_not_be_read(path, monkeypatch):
+    """Root may read everything, so the refusal is made here."""
+    append(path, b"one\n")
+    first = Follower(str(path))
+    read(first)
+    path.rename(path.with_suffix(".1"))
+    append(path, b"two\n")
+    second = Follower(str(path), first.mark())
+
+    def refuse(_folder):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "scandir", refuse)
+    assert read(second) == b"two\n"
+    assert "not the file that the mark was made in" in second.notes[0]
+
+
 def test_emptied(path):
     append(path, b"one\ntwo\n")
     follower = Follower(str(path))

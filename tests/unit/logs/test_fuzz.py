@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import time
 
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.llmops.vllm.plugins.module_utils._logs import masks, outcome, patterns, tracebacks
+from ansible_collections.llmops.vllm.plugins.module_utils._logs import wait as waits
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import Process
@@ -39,8 +41,17 @@ TEXTS = [
     b"Loading safetensors checkpoint shards:  45% Completed | 5/11",
     b"x" * 70000,
 ]
+FRAMES = [
+    b'  File "/opt/vllm/a.py", line 1, in run',
+    b"    ^^^^^",
+    b"\tat",
+    b"  | + Exception Group",
+    b"    caf\xe9",
+    b"    \x1b[1mx",
+]
 PIECE = st.one_of(
     st.builds(lambda dress, text, end: dress + text + end, *map(st.sampled_from, (DRESS, TEXTS, [b"\n", b"\n", b"\r\n", b"\r", b""]))),
+    st.builds(lambda dress, text, times: (dress + text + b"\n") * times, *map(st.sampled_from, (DRESS, FRAMES)), st.integers(1, 30)),
     st.binary(max_size=40),
 )  # fmt: skip
 LOG = st.lists(PIECE, max_size=60).map(b"".join)
@@ -53,6 +64,7 @@ def test_the_cuts_do_not_matter(data, cuts):
     whole = judge([data])
     ends = [0, *sorted(c % (len(data) + 1) for c in cuts), len(data)]
     assert judge([data[a:b] for a, b in zip(ends, ends[1:])]) == whole
+    assert judge(io.BytesIO(data).readlines()) == whole
 
 
 @MODEST
@@ -99,7 +111,8 @@ def test_a_log_that_is_torn_anywhere_never_becomes_ready_or_failed_by_it(name):
         assert not said.failed or label["verdict"] == "failed"
 
 
-def test_a_log_that_grows_faster_than_it_is_read_does_not_outlast_the_deadline(tmp_path):
+@pytest.mark.parametrize("timeout", [0, 1])
+def test_a_log_that_grows_faster_than_it_is_read_does_not_outlast_the_deadline(tmp_path, monkeypatch, timeout):
     path = tmp_path / "server.log"
     path.write_bytes(b"noise\n" * 1000)
 
@@ -110,7 +123,9 @@ def test_a_log_that_grows_faster_than_it_is_read_does_not_outlast_the_deadline(t
             super().read()
             return b"(APIServer pid=1) INFO 11-30 06:49:31 [a.py:1] noise\n" * 2000
 
+    monkeypatch.setattr(waits, "NOW", 1)
     began = time.monotonic()
-    wait = Wait(Endless(str(path)), Judge(Profile()), Process(), Waker(), Limits(1))
-    assert wait.run() == "timeout"
+    wait = Wait(Endless(str(path)), Judge(Profile()), Process(), Waker(), Limits(timeout))
+    assert wait.run() == ("timeout" if timeout else "pending")
     assert time.monotonic() - began < 3
+    assert wait.notes() == ["Time was up before the log was read to its end."]

@@ -108,6 +108,15 @@ def test_check_mode_says_what_it_would_wait_for(module):
     assert not told.get("failed") and not told["changed"]
     assert told["msg"] == "Would wait up to 600 s for a ready vLLM server in /nowhere/server.log."
     assert told["verdict"] == "pending"
+    told = module(check=True, path="/nowhere/server.log", timeout=0)
+    assert told["msg"] == "Would look once for a ready vLLM server in /nowhere/server.log."
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_an_address_that_can_not_be_asked_is_said_at_once(module, check):
+    told = module(check=check, path="/nowhere/server.log", timeout=0, probe={"url": "127.0.0.1:8000"})
+    assert told["failed"]
+    assert "'127.0.0.1:8000' is not an address like http://" in told["msg"]
 
 
 @pytest.mark.parametrize(
@@ -138,12 +147,33 @@ def test_a_slice_hands_on_what_it_knows_unreadably(module, path):
     assert told["msg"].splitlines()[1] == "The connection to the host was lost and made again once."
 
 
+def test_progress_shows_no_secrets(module, path):
+    path.write_bytes(b"step one, with token=s3cr3t-s3cr3t\n")
+    told = module(path=str(path), profile="none", stages=["^(step .*)"], slice={"seconds": 0, "elapsed": 3})
+    assert told["_progress"]["stage"] == "step one, with token=********"
+
+
 def test_slices_in_which_nothing_happens(module, path):
     path.write_bytes(log("logs/quiet"))
     told = module(path=str(path), slice={"seconds": 0, "elapsed": 3})
     for elapsed in (4, 5):
         told = module(path=str(path), slice={"seconds": 0, "elapsed": elapsed, "state": told["_state"]})
         assert outcome.unpack(told["_state"])["bytes"] == len(log("logs/quiet"))
+
+
+def test_a_look_at_a_log_that_one_slice_is_too_short_for(module, path):
+    """Each slice reads a part and hands on; only the last one gives a verdict."""
+    path.write_bytes(log("logs/ready") + b"x" * 1_000_000 + b"\n" + log("logs/fc-shape"))
+    told, slices = {"_state": ""}, 0
+    while "_state" in told:
+        slices += 1
+        told = module(path=str(path), timeout=0, slice={"seconds": 0, "elapsed": slices / 10, "state": told["_state"]})
+    assert slices > 1
+    assert (told["verdict"], told["bytes"], told["mark"]["offset"]) == (
+        "failed",
+        path.stat().st_size,
+        path.stat().st_size,
+    )
 
 
 PLAY = """

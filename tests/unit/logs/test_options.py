@@ -53,9 +53,12 @@ def test_marks():
         "path": "/x", "device": 1, "inode": 2, "offset": 3
     }  # fmt: skip
     assert options.mark({"unit": "vllm.service", "cursor": "s=1"}) == {"unit": "vllm.service", "cursor": "s=1"}
+    assert options.mark({"unit": "vllm.service", "cursor": ""}) == {"unit": "vllm.service", "cursor": ""}  # nothing yet
     for wrong in ({"inode": 1}, {"device": "x", "inode": 1, "offset": 1}, {"device": 1, "inode": None, "offset": 1}):
         with pytest.raises(OptionError, match="device, inode and offset have to be numbers"):
             options.mark(wrong)
+    with pytest.raises(OptionError, match="no number in one is negative"):
+        options.mark({"device": 1, "inode": 2, "offset": -3})
 
 
 @pytest.mark.parametrize(

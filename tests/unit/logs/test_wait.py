@@ -222,6 +222,29 @@ def test_ready_and_then_terminated_is_stopped(make, writer):
     assert make(pid=writer.pid).run() == "stopped"
 
 
+KILLED = b"/opt/vllm/start.sh: line 9: 4121 Killed                  vllm serve /srv/models/target\n"
+
+
+def test_what_the_shell_says_of_a_server_that_was_ready(make, writer):
+    writer.write(READY + b"INFO:     serving\n" + KILLED + b"bye\n")
+    writer.say("exit 137")
+    writer.process.wait()
+    wait = make(pid=writer.pid)
+    assert wait.run() == "failed"
+    told = outcome.outcome("failed", wait)
+    assert (told["was_ready"], told["cause"]["kind"], told["cause"]["number"]) == (True, "killed", 3)
+
+
+def test_what_a_program_says_last_after_megabytes_of_noise(make, path, writer):
+    path.write_bytes(b"(APIServer pid=1) INFO 11-30 06:49:31 [a.py:1] noise\n" * 60_000)
+    writer.write(b"vllm: error: unrecognized arguments: --no-such-flag 1\n")
+    writer.say("exit 2")
+    writer.process.wait()
+    wait = make(pid=writer.pid)
+    assert wait.run() == "failed"
+    assert (wait.judge.cause().kind, wait.judge.cause().number) == ("arguments", 60_001)
+
+
 def test_a_job_may_end_when_it_is_done(make, writer):
     writer.write(b"[1/2] one\n[2/2] two\nBUILD COMPLETE")
     writer.say("exit 0")
