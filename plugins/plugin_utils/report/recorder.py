@@ -1,0 +1,217 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes the record of a run out of what happens in it. Takes from each result the fields that it knows, and nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timezone
+from typing import Any, Callable
+
+from ansible_collections.llmops.vllm.plugins.filter.release_changes import release_changes
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import mask
+from ansible_collections.llmops.vllm.plugins.plugin_utils.report.record import (
+    BAD,
+    Failure,
+    Finding,
+    Host,
+    Measurement,
+    Run,
+    Stage,
+)
+
+HIDDEN = "What it said is hidden (no_log)."
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    """The end of a task on a host. role: of this collection, without its name; module: likewise, or set_fact; both are empty for others.
+
+    data: what the module returned, None where that is hidden. failed: whether that ended the block, or the play.
+    """
+
+    host: str
+    task: str
+    role: str
+    module: str
+    data: Mapping[str, Any] | None
+    at: float
+    failed: bool = False
+
+
+@dataclasses.dataclass
+class _Play:
+    uuid: str
+    name: str
+    everyone: Sequence[str]
+    batches: list[Collection[str]]
+    ours: bool = False
+
+
+@dataclasses.dataclass
+class _Work:
+    """What a host is at."""
+
+    role: str
+    started: float
+    stage: Stage | None = None
+
+
+class Recorder:
+    """The events of one playbook, in the order in which they come. Times are seconds since the epoch."""
+
+    def __init__(self, playbook: str, at: float, check: bool = False) -> None:
+        self._playbook, self._began, self._check = playbook, at, check
+        self._plays: list[_Play] = []
+        self._hosts: dict[str, Host] = {}
+        self._work: dict[str, _Work] = {}
+        self._untouched: set[str] = set()
+
+    def play(self, uuid: str, name: str, everyone: Sequence[str], batch: Collection[str]) -> None:
+        """A play begins, or the next batch of it. everyone: all hosts of the play, whenever their turn is."""
+        if not self._plays or self._plays[-1].uuid != uuid:
+            self._plays.append(_Play(uuid, name, everyone, []))
+        self._plays[-1].batches.append(batch)
+
+    def start(self, host: str, role: str, at: float) -> None:
+        """A task begins on a host."""
+        if not role:
+            return
+        self._plays[-1].ours = True
+        known = self._hosts.setdefault(host, Host(host))
+        known.play, known.batch = self._plays[-1].name, len(self._plays[-1].batches)
+        work = self._work.get(host)
+        # What all roles depend on is the beginning of the one that it comes before.
+        if role != "vllm" and (work is None or work.role != role or (work.stage and work.stage.failed)):
+            self._work[host] = _Work(role, at)
+
+    def end(self, result: Result) -> None:
+        """A task ended on a host, and was not skipped."""
+        host = self._hosts.get(result.host)
+        if host is None:
+            if not result.failed:
+                return
+            host = self._hosts[result.host] = Host(result.host, self._plays[-1].name, len(self._plays[-1].batches))
+        stage = self._stage(host, result)
+        if result.data is not None and result.module in _TAKE:
+            _TAKE[result.module](self, host, stage, result)
+        if result.failed:
+            said = (
+                HIDDEN
+                if result.data is None
+                else mask(str(result.data.get("msg") or "It failed, and did not say why."))
+            )
+            host.failures.append(Failure(result.task, said))
+            if stage:
+                stage.failed = True
+
+    def _stage(self, host: Host, result: Result) -> Stage | None:
+        work = self._work.get(host.name)
+        if work is None or work.role != result.role:
+            return None
+        if work.stage is None:
+            work.stage = Stage(_short(work.role), round(work.started - self._began, 1), back=bool(host.failures))
+            host.stages.append(work.stage)
+        work.stage.seconds = round(result.at - work.started, 1)
+        return work.stage
+
+    def _measured(self, host: Host, _stage: Stage | None, result: Result) -> None:
+        data = result.data or {}
+        if "verdict" not in data:
+            return
+        host.measurements.append(
+            Measurement(
+                at=round(result.at - self._began, 1),
+                release=host.release,
+                back=bool(host.failures),
+                verdict=data["verdict"],
+                diagnosis=mask(data.get("diagnosis") or ""),
+                acceptance_length=data.get("acceptance_length"),
+                acceptance_rate=data.get("acceptance_rate"),
+                per_position=list(data.get("per_position") or []),
+                tokens_per_second=data.get("tokens_per_second"),
+                drafts=data.get("drafts"),
+            )
+        )
+
+    def _judged(self, host: Host, _stage: Stage | None, result: Result) -> None:
+        host.findings = [
+            Finding(**{field.name: _masked(found.get(field.name)) for field in dataclasses.fields(Finding)})
+            for found in (result.data or {}).get("findings") or []
+        ]
+
+    def _waited(self, host: Host, stage: Stage | None, result: Result) -> None:
+        data = result.data or {}
+        if stage:
+            stage.steps += [{"name": step["name"], "seconds": step["seconds"]} for step in data.get("stages") or []]
+            if data.get("cause"):
+                stage.cause = {key: mask(str(data["cause"].get(key) or "")) for key in ("kind", "text", "hint")}
+
+    def _written(self, host: Host, _stage: Stage | None, result: Result) -> None:
+        data = result.data or {}
+        before = data.get("current") or {}
+        host.tried, host.release = data.get("id"), before.get("id")
+        if before and before.get("id") != data.get("id"):
+            host.changes = [mask(line) for line in release_changes(before, data.get("content") or {})]
+
+    def _looked(self, host: Host, _stage: Stage | None, result: Result) -> None:
+        data = result.data or {}
+        host.release = (data.get("current") or {}).get("id")
+        if host.failures and data.get("proven") and data.get("running") == host.release:
+            self._untouched.add(host.name)
+
+    def _handed_on(self, host: Host, _stage: Stage | None, result: Result) -> None:
+        served = ((result.data or {}).get("ansible_facts") or {}).get("vllm_serve_result") or {}
+        host.release = (served.get("content") or {}).get("id") or host.release
+
+    def finish(self, at: float, failed: Collection[str], unreachable: Collection[str]) -> Run | None:
+        """The record, or None if nothing of this collection was run."""
+        plays = [play for play in self._plays if play.ours]
+        if not plays:
+            return None
+        for play in plays:
+            for name in play.everyone:
+                self._hosts.setdefault(name, Host(name, play.name))
+        hosts = [self._hosts[name] for name in dict.fromkeys(name for play in plays for name in play.everyone)]
+        for host in hosts:
+            host.verdict = self._verdict(host, failed, unreachable)
+        return Run(
+            playbook=self._playbook,
+            started=datetime.fromtimestamp(self._began, timezone.utc).isoformat(timespec="seconds"),
+            seconds=round(at - self._began, 1),
+            check=self._check,
+            verdict="failed" if any(host.verdict in BAD for host in hosts) else "passed",
+            hosts=hosts,
+        )
+
+    def _verdict(self, host: Host, failed: Collection[str], unreachable: Collection[str]) -> str:
+        last = host.measurements[-1] if host.measurements else None
+        if host.name in unreachable:
+            return "unreachable"
+        if host.name in failed:
+            if last and last.back and last.verdict == "pass":
+                return "went back"
+            return "kept" if host.name in self._untouched else "failed"
+        if host.batch is None:
+            return "not reached"
+        return "passed" if last and last.verdict == "pass" else "done"
+
+
+_TAKE: dict[str, Callable[[Recorder, Host, Stage | None, Result], None]] = {
+    "acceptance_probe": Recorder._measured,
+    "drafter_config": Recorder._judged,
+    "log_wait": Recorder._waited,
+    "vllm_release": Recorder._written,
+    "vllm_info": Recorder._looked,
+    "set_fact": Recorder._handed_on,
+}
+
+
+def _short(role: str) -> str:
+    return role[len("vllm_") :] if role.startswith("vllm_") else role
+
+
+def _masked(value: Any) -> Any:
+    return mask(value) if isinstance(value, str) else value

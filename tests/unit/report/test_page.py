@@ -1,0 +1,111 @@
+"""The page as HTML; how it looks is for the browser to say."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from html.parser import HTMLParser
+
+import pytest
+
+from ansible_collections.llmops.vllm.plugins.plugin_utils.report import words
+from ansible_collections.llmops.vllm.plugins.plugin_utils.report.page import page
+from ansible_collections.llmops.vllm.plugins.plugin_utils.report.record import Failure, Finding
+from ansible_collections.llmops.vllm.plugins.plugin_utils.report.tags import Markup, tag
+from ansible_collections.llmops.vllm.tests.unit.report.samples import one, third_of_five, two_hundred
+
+EVIL = "\"'><script>alert(4)</script>&amp;<img src=x onerror=alert(4)>"
+
+
+class Outline(HTMLParser):
+    """Which elements a page is made of; refuses one that is not closed where it should be."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: Counter[str] = Counter()
+        self.attributes: list[tuple[str, str]] = []
+        self._open: list[str] = []
+        self.feed(text)
+        assert self._open == []
+
+    def handle_starttag(self, name, attributes):
+        self.elements[name] += 1
+        self.attributes += attributes
+        if name != "meta":
+            self._open.append(name)
+
+    def handle_endtag(self, name):
+        assert self._open.pop() == name
+
+
+def test_text_is_text():
+    run = third_of_five()
+    quiet = Outline(page(run)).elements
+    for host in run.hosts:
+        host.name = host.play = host.release = EVIL
+        host.failures += [Failure(EVIL, EVIL)] * bool(host.failures)
+        host.changes = [EVIL] * len(host.changes)
+        host.findings = [Finding(EVIL, EVIL, {EVIL: EVIL}, EVIL, EVIL, EVIL)] * len(host.findings)
+        for measured in host.measurements:
+            measured.diagnosis = measured.verdict = measured.release = EVIL
+        for stage in host.stages:
+            stage.steps = [{"name": EVIL, "seconds": 1}] * len(stage.steps)
+    run.playbook = EVIL
+    loud = Outline(page(run))
+    assert loud.elements["script"] == loud.elements["img"] == 0
+    assert not [name for name, _ in loud.attributes if name.startswith("on")]
+    assert set(loud.elements) == set(quiet)
+
+
+@pytest.mark.parametrize("run", [one, third_of_five, two_hundred])
+def test_it_needs_nothing_else_and_its_links_lead_somewhere(run):
+    text = page(run())
+    assert not re.search(r"(?:src|href)=\"[^#\"]|url\(|@import|<script|<link", text)
+    there = set(re.findall(r' id="([^"]+)"', text))
+    links = set(re.findall(r' href="#([^"]+)"', text))
+    assert links
+    assert links <= there
+
+
+@pytest.mark.parametrize(("run", "hosts", "shown"), [(one, 1, 1), (third_of_five, 5, 3), (two_hundred, 200, 6)])
+def test_a_row_for_each_host_and_what_is_shown_at_once(run, hosts, shown):
+    text = page(run())
+    assert text.count('<div class="lane"') == hosts
+    assert text.count('class="part" open=""') == shown
+    # The same finding of all hosts is told once.
+    assert text.count('class="severity error"') == 1
+
+
+def test_hosts_on_which_it_failed_come_first():
+    assert re.findall(r"<summary class=\"\w+\"><b>([^<]+)", page(third_of_five())) == ["gpu3", "gpu1", "gpu2"]
+
+
+def test_both_measurements_are_drawn():
+    text = page(third_of_five())
+    assert text.count('class="first"') == 7
+    assert text.count('class="last"') == 3 * 7
+    assert "fell short: 1.2%, 0.0%" in text
+    assert "back: 100.0%, 100.0%" in text
+
+
+def test_a_measurement_without_figures_is_told_in_words():
+    run = one()
+    (measured,) = run.hosts[0].measurements
+    measured.per_position, measured.acceptance_length, measured.diagnosis = [], None, "The server does not answer."
+    text = page(run)
+    assert "<svg" not in text
+    assert "The server does not answer." in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [(0, "0.0 s"), (9.94, "9.9 s"), (9.95, "10 s"), (59.6, "1 min 0 s"), (185, "3 min 5 s"), (7800, "2 h 10 min")],
+)
+def test_spans(seconds, told):
+    assert words.span(seconds) == told
+
+
+def test_tags():
+    assert tag("a", "<", [Markup("<b></b>"), None], href='"', data_label="x", id=None) == (
+        '<a href="&quot;" data-label="x">&lt;<b></b></a>'
+    )

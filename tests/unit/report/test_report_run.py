@@ -1,0 +1,123 @@
+"""The callback in real runs of ansible-playbook, with roles of the collection that need no engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CLONE = Path(__file__).parents[3]
+PAIR = CLONE / "playbooks/files/tiny-pair"
+RIGHT = {
+    "dflash_config": {"mask_token_id": 3, "target_layer_ids": [1, 3, 5]},
+    "layer_types": ["sliding_attention"] * 3,
+    "sliding_window": 24,
+}
+KEY = "sk-THISisASECRETthatNOBODYmaySEE"
+HOSTS = ["first", "second", "third", "<script>alert(4)</script>"]
+PLAY = {
+    "name": "Mend",
+    "hosts": "fleet",
+    "gather_facts": False,
+    "serial": 1,
+    "max_fail_percentage": 0,
+    "roles": [{"role": "llmops.vllm.vllm_models"}, {"role": "llmops.vllm.vllm_drafter"}],
+    "tasks": [
+        {"name": "Hide", "debug": {"msg": KEY}, "no_log": True},
+        {"name": "Whisper", "fail": {"msg": KEY}, "no_log": True, "ignore_errors": True},
+        {"name": "Fall", "fail": {"msg": "token=" + KEY + " </pre><script>"}, "when": "inventory_hostname == 'third'"},
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def play(tmp_path_factory):
+    """Runs a playbook with the callback enabled. Returns the run, and the paths of its reports, JSON and page."""
+
+    def run(*plays: dict, **environment: str) -> tuple[subprocess.CompletedProcess[str], list[Path]]:
+        tmp_path = tmp_path_factory.mktemp("run")
+        hosts = {host: {"ansible_connection": "local", "ansible_python_interpreter": sys.executable} for host in HOSTS}
+        variables = {
+            "vllm_home": str(tmp_path / "home"),
+            "vllm_models_target": {"path": f"{PAIR}/target"},
+            "vllm_models_drafter": {"path": f"{PAIR}/drafter"},
+            "vllm_build_result": {"version": "0.32.0"},
+            "vllm_drafter_values": RIGHT,
+        }
+        (tmp_path / "hosts.json").write_text(json.dumps({"fleet": {"hosts": hosts, "vars": variables}}))
+        (tmp_path / "mend.yml").write_text(json.dumps(plays))
+        (tmp_path / "ansible.cfg").write_text(
+            "[defaults]\ncallbacks_enabled = llmops.vllm.report\n[callback_report]\ndirectory = reports\n"
+        )
+        done = subprocess.run(
+            [Path(sys.executable).parent / "ansible-playbook", "-i", "hosts.json", "mend.yml"],
+            cwd=tmp_path,
+            env={
+                **os.environ,
+                "ANSIBLE_CONFIG": str(tmp_path / "ansible.cfg"),
+                "ANSIBLE_COLLECTIONS_PATH": str(CLONE / ".collections"),
+                "ANSIBLE_HOME": str(tmp_path / "ansible"),
+                "ANSIBLE_NOCOLOR": "1",
+                **environment,
+            },
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        print(done.stdout)
+        return done, sorted(tmp_path.glob("reports/*"))
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def stopped(play):
+    return play(PLAY)
+
+
+def test_a_run_that_fails_half_way(stopped):
+    done, (page, data) = stopped
+    assert done.returncode == 2
+    assert f"Report: {page}" in done.stdout
+    run = json.loads(data.read_text())
+    assert [(h["name"], h["batch"], h["verdict"]) for h in run["hosts"]] == [
+        ("first", 1, "done"),
+        ("second", 2, "done"),
+        ("third", 3, "failed"),
+        (HOSTS[3], None, "not reached"),
+    ]
+    assert (run["playbook"], run["verdict"]) == ("mend", "failed")
+    first = run["hosts"][0]
+    assert [stage["role"] for stage in first["stages"]] == ["models", "drafter"]
+    assert {"dflash_config.mask_token_id", "sliding_window"} <= {finding["key"] for finding in first["findings"]}
+    assert all(0 <= s["started"] <= s["started"] + s["seconds"] <= run["seconds"] + 0.1 for s in first["stages"])
+    assert [f["task"] for f in run["hosts"][2]["failures"]] == ["Fall"]
+    assert data.stem == page.stem
+    # Whole files only: nothing is left of how they were made.
+    assert {path.suffix for path in page.parent.iterdir()} == {".json", ".html"}
+
+
+def test_what_is_hidden_stays_hidden_and_what_is_text_stays_text(stopped):
+    _, (page, data) = stopped
+    for text in (page.read_text(), data.read_text()):
+        assert KEY not in text
+    assert "<script" not in page.read_text()
+    assert "&lt;script&gt;alert(4)" in page.read_text()
+
+
+def test_a_run_without_this_collection_leaves_nothing(play):
+    done, reports = play({"hosts": "fleet", "gather_facts": False, "tasks": [{"debug": {"msg": "hello"}}]})
+    assert done.returncode == 0
+    assert reports == []
+    assert "Report:" not in done.stdout
+
+
+def test_a_report_that_cannot_be_written_is_one_warning(play):
+    done, _ = play({**PLAY, "hosts": "first", "tasks": []}, VLLM_REPORT_DIRECTORY="/proc/nowhere")
+    assert done.returncode == 0
+    said = " ".join(done.stdout.split())
+    assert said.count("There will be no report of this run: FileNotFoundError") == 1
