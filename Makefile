@@ -7,7 +7,7 @@
 #   make setup         only the controller, for .venv/bin/ansible-playbook
 #   make test          lint, unit tests, and the real engine driven by the playbooks
 #   make fleet         a fleet of real hosts; needs root and systemd-nspawn
-#   make test-long     what takes longer: real builds, every wrong value on the engine, servers on the fleet
+#   make test-long     what takes longer: real builds, every wrong value on the engine, servers on the fleet, reports in Chromium
 #   make clean         away with all of it
 
 SHELL := /bin/bash
@@ -84,7 +84,7 @@ fleet: .venv/test | $(LINK)
 	pytest tests/fleet -m "not long"
 
 test-long: .venv/test | check $(LINK)
-	pytest tests/e2e tests/fleet -m long
+	pytest tests/e2e tests/fleet tests/browser -m long
 
 clean: | $(LINK)
 	@if [ -x $(BIN)/ansible-playbook ]; then $(MAKE) --no-print-directory stop; fi
