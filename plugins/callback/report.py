@@ -114,7 +114,7 @@ class CallbackModule(CallbackBase):
         self.recorder.end(
             Result(
                 host=_of(result, "host").get_name(),
-                task=task.get_name(),
+                task=task.get_name(include_role_fqcn=False),
                 role=_role(task),
                 module=_module(task),
                 data=None if hidden else data,
@@ -160,7 +160,8 @@ def _role(task: Any) -> str:
 
 
 def _module(task: Any) -> str:
-    name = str(getattr(task, "resolved_action", None) or task.action)
+    # A name that is a template is resolved too late or too early to be asked for, with a warning.
+    name = str((None if "{{" in task.action else task.resolved_action) or task.action)
     if name.startswith(OURS):
         return name[len(OURS) :]
     return "set_fact" if name.rpartition(".")[2] == "set_fact" else ""
