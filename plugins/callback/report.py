@@ -114,7 +114,7 @@ class CallbackModule(CallbackBase):
         self.recorder.end(
             Result(
                 host=_of(result, "host").get_name(),
-                task=task.get_name(include_role_fqcn=False),
+                task=task.name or task.get_name(),
                 role=_role(task),
                 module=_module(task),
                 data=None if hidden else data,

@@ -42,6 +42,23 @@ CONTRAST = """
 })()
 """
 
+BROKEN = """
+(() => {
+  const broken = [];
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    if (node.parentElement.closest('.lane')) continue;
+    for (const word of node.data.matchAll(/(?<!\\S)\\S{2,14}(?!\\S)/g)) {
+      const range = document.createRange();
+      range.setStart(node, word.index);
+      range.setEnd(node, word.index + word[0].length);
+      if (!word[0].includes('-') && new Set([...range.getClientRects()].map((r) => r.top)).size > 1) broken.push(word[0]);
+    }
+  }
+  return broken;
+})()
+"""
+
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
@@ -73,6 +90,14 @@ def test_it_fits(browser, pages, name, width):
         )
         == []
     )
+
+
+@pytest.mark.parametrize("width", [360, 1249, 1400])
+@pytest.mark.parametrize("name", ["one", "third-of-five"])
+def test_no_word_is_broken(browser, pages, name, width):
+    """Long names and paths may be, but not what a person reads as a word."""
+    browser.open(pages / f"{name}.html", width)
+    assert browser.see(BROKEN) == []
 
 
 @pytest.mark.parametrize("name", RUNS)

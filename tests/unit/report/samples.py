@@ -19,14 +19,32 @@ CONTENT = {
     "argv": ["vllm", "serve", "--max-num-seqs=8"],
     "drafter": {"path": "/opt/vllm/overlays/draft-77aa02bd9f10"},
 }
-FINDING = {
-    "key": "dflash_config.mask_token_id",
-    "found": 4,
-    "wanted": 3,
-    "severity": "error",
-    "why": "the right value is another",
-    "evidence": "your values",
-}
+FINDINGS = [
+    {
+        "key": "dflash_config.mask_token_id",
+        "found": 4,
+        "wanted": 3,
+        "severity": "error",
+        "why": "it is the target's pad token, which stands for something else; the token named the mask is <|mask|>",
+        "evidence": "your values",
+    },
+    {
+        "key": "layer_types",
+        "found": ["full_attention"] * 3,
+        "wanted": ["sliding_attention"] * 3,
+        "severity": "error",
+        "why": "the right value is another",
+        "evidence": "your values",
+    },
+    {
+        "key": "max_window_layers",
+        "found": None,
+        "wanted": 3,
+        "severity": "warning",
+        "why": "written with the window, so that the loader keeps it",
+        "evidence": "the rules of the loader",
+    },
+]
 STEPS = [
     {"name": "reading the configuration", "seconds": 10.0},
     {"name": "starting the engine", "seconds": 12.0},
@@ -85,7 +103,7 @@ class Story:
         self.task(host, "vllm_host", 1)
         self.task(host, "vllm_build", 9)
         self.task(host, "vllm_models", 1)
-        self.task(host, "vllm_drafter", 2, "drafter_config", {"findings": [FINDING]})
+        self.task(host, "vllm_drafter", 2, "drafter_config", {"findings": FINDINGS})
 
     def serve(self, host: str, release: dict[str, Any]) -> None:
         self.task(host, "vllm_serve", 27, "log_wait", {"verdict": "ready", "stages": STEPS})

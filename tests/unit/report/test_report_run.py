@@ -25,8 +25,10 @@ PLAY = {
     "gather_facts": False,
     "serial": 1,
     "max_fail_percentage": 0,
-    "roles": [{"role": "llmops.vllm.vllm_models"}, {"role": "llmops.vllm.vllm_drafter"}],
+    "roles": [{"role": "llmops.vllm.vllm_models"}],
     "tasks": [
+        {"name": "Judge", "include_role": {"name": "llmops.vllm.vllm_drafter"}},
+        {"action": "{{ 'debug' }} msg={{ item }}", "loop": [1, 2]},
         {"name": "Hide", "debug": {"msg": KEY}, "no_log": True},
         {"name": "Whisper", "fail": {"msg": KEY}, "no_log": True, "ignore_errors": True},
         {"name": "Fall", "fail": {"msg": "token=" + KEY + " </pre><script>"}, "when": "inventory_hostname == 'third'"},
@@ -83,6 +85,7 @@ def test_a_run_that_fails_half_way(stopped):
     done, (page, data) = stopped
     assert done.returncode == 2
     assert f"Report: {page}" in done.stdout
+    assert "WARNING" not in done.stdout
     run = json.loads(data.read_text())
     assert [(h["name"], h["batch"], h["verdict"]) for h in run["hosts"]] == [
         ("first", 1, "done"),
