@@ -26,10 +26,12 @@ def part(run: Run, host: Host, opened: bool) -> Markup:
 
 
 def _failures(host: Host) -> list[Markup]:
-    """The last one first: it is what the run ended with."""
+    """The last one first: it is what the run ended with. What it repeats in full is not told again."""
+    last = host.failures[-1].message if host.failures else ""
     return [
         tag("div", tag("h3", f"Failed: {failure.task}"), tag("pre", failure.message), class_="failure")
         for failure in reversed(host.failures)
+        if failure is host.failures[-1] or failure.message not in last
     ]
 
 

@@ -80,6 +80,14 @@ def test_hosts_on_which_it_failed_come_first():
     assert re.findall(r"<summary class=\"\w+\"><b>([^<]+)", page(third_of_five())) == ["gpu3", "gpu1", "gpu2"]
 
 
+def test_what_the_last_failure_repeats_is_told_once():
+    run = third_of_five()
+    assert page(run).count("Evidence: 12 of 7035") == 1
+    run.hosts[2].failures[0].message = "Another one"
+    text = page(run)
+    assert text.index("is back at") < text.index("Another one")
+
+
 def test_both_measurements_are_drawn():
     text = page(third_of_five())
     assert text.count('class="first"') == 7
