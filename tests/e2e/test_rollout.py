@@ -11,7 +11,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._host import processes
 
 pytestmark = [pytest.mark.engine, pytest.mark.long]
 # As an operator may believe it to be right: what is stated is not doubted, so only the measurement can tell.
-WRONG = {"vllm_drafter_values": {"dflash_config": {"mask_token_id": 4}}}
+WRONG = {"vllm_drafter_values": {"dflash_config": {"mask_token_id": 3, "target_layer_ids": [0, 1, 2]}}}
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from ansible_collections.llmops.vllm.tests.fleet.serving import RIGHT, Serving, 
 pytestmark = [pytest.mark.engine, pytest.mark.long]
 CURRENT = "/opt/vllm/instances/default/current"
 # As an operator may believe it to be right: what is stated is not doubted, so only the measurement can tell.
-WRONG = {**RIGHT, "dflash_config": {"mask_token_id": 4, "target_layer_ids": [1, 3, 5]}}
+WRONG = {**RIGHT, "dflash_config": {"mask_token_id": 3, "target_layer_ids": [0, 1, 2]}}
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,7 @@
-"""Ansible lets a registered value win over the vars of a block, a task or an include, so no name may be given in both ways."""
+"""Ansible lets a registered value, and one given by -e, win over the vars of a block, a task or an include.
+
+So no name may be given in both ways, and none that people set is set for a task.
+"""
 
 from __future__ import annotations
 
@@ -29,3 +32,16 @@ def test_no_name_is_registered_and_given():
     assert {"vllm_serve_process", "vllm_serve_result"} <= kept
     assert {"vllm_serve_release", "vllm_serve_state"} <= given
     assert kept & given == set()
+
+
+def test_no_task_takes_back_what_people_set():
+    options = {
+        name for file in CLONE.glob("roles/*/defaults/main.yml") for name in yaml.safe_load(file.read_text()) or {}
+    }
+    files = [*CLONE.glob("roles/*/tasks/*.yml")]
+    given = {
+        name for file in files for task in tasks(yaml.safe_load(file.read_text())) for name in task.get("vars") or {}
+    }
+    assert {"vllm_serve_port", "vllm_build_venv"} <= options
+    assert "vllm_serve_url" in given
+    assert options & given == set()
