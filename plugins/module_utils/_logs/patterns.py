@@ -291,6 +291,15 @@ CAUSES = (
         " (role vllm_build), or set LD_LIBRARY_PATH.",
     ),
     _p(
+        "compiling",
+        "compiling",
+        r"CppCompileError|InductorError: |Failed to find C compiler|InvalidCxxCompiler|triton\.compiler\.errors|fatal error: Python\.h",
+        "torch._inductor.exc.InductorError: CppCompileError: C++ compile error\nCommand:\ng++ main.cpp\nOutput:\nmain.cpp:1: error: no",
+        "RuntimeError: Failed to find C compiler. Please specify via CC environment variable.",
+        hint="Some kernels are compiled when they are first needed, and that failed: the compiler's own words stand above. The host"
+        " needs gcc and g++ and the headers of its Python, and the server's cache a path that compilers take (no blanks or quotes).",
+    ),
+    _p(
         "missing_kernel",
         "missing_kernel",
         r"no kernel image is available|has no attribute '_C'|_OpNamespace|not compiled with CUDA|sm_\d+ is not compatible",

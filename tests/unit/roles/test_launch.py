@@ -107,7 +107,7 @@ def test_only_the_release_decides_what_vllm_sees(launch):
     }
     assert env["HF_HUB_OFFLINE"] == "1"
     assert {env["USER"], env["LOGNAME"]} == {getpass.getuser()}
-    assert Path(env["TORCHINDUCTOR_CACHE_DIR"]).is_relative_to(env["HOME"])
+    assert "TORCHINDUCTOR_CACHE_DIR" not in env, "no compiler takes such a path"
     assert env["KEEP"] == "me"
     assert not {"PYTHONPATH", "VIRTUAL_ENV", "GONE", "HF_HOME"} & set(env)
 
