@@ -259,7 +259,7 @@ def interrupted(island):
         if "Follow it" in line:
             break
     (build,) = island.builds()
-    installer = processes.read_pidfile(str(build / "run/install.pid"))
+    installer = processes.read_pidfile(str(build / "install.pid"))
     play.kill()
     play.communicate()
     assert processes.alive(installer), "the job has outlived the play"

@@ -93,6 +93,13 @@ class Console:
                 self.say(done)
 
 
+def cache(home: str) -> dict[str, str]:
+    """Where tools keep what they fetch, if their user has no home to keep it in: uv, unlike pip, can't do without."""
+    if os.access(pwd.getpwuid(os.getuid()).pw_dir, os.W_OK):
+        return {}
+    return {"XDG_CACHE_HOME": os.path.join(home, "cache")}
+
+
 def clean_environment() -> dict[str, str]:
     """Ours without what would make a build another one, and at home where this user is."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}

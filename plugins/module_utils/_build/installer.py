@@ -31,7 +31,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._build import (
     tools,
 )
 from ansible_collections.llmops.vllm.plugins.module_utils._build.causes import BuildError
-from ansible_collections.llmops.vllm.plugins.module_utils._build.console import Console
+from ansible_collections.llmops.vllm.plugins.module_utils._build.console import Console, cache
 from ansible_collections.llmops.vllm.plugins.module_utils._host import files, locks
 
 STEPS = {"git": 7, "wheel": 5, "wheelhouse": 5}
@@ -43,7 +43,8 @@ def main(directory: str) -> int:
     """0 if there is a whole build when it ends."""
     try:
         wanted = request.read(os.path.join(directory, "request.json"))
-        console = Console(STEPS[wanted.wanted.mode], wanted.secrets(), wanted.means.environment)
+        means = wanted.means
+        console = Console(STEPS[wanted.wanted.mode], wanted.secrets(), {**cache(means.home), **means.environment})
         with locks.locked(pruning.lock_of(directory)):
             print(Build(directory, wanted, console).ensure(), flush=True)
     except BuildError as e:
@@ -87,6 +88,7 @@ class Build:
 
     def make(self) -> str:
         started = time.monotonic()
+        self.refuse_what_is_not_there()
         self.clear()
         try:
             facts = self.git() if self.wanted.mode == "git" else self.wheel()
@@ -99,9 +101,22 @@ class Build:
             raise
         finally:
             shutil.rmtree(self.work, ignore_errors=True)
-        for name in pruning.prune(self.means.home, self.means.keep):
-            self.console.say(f"Removed the old build {name}.")
+        self.prune()
         return f"INSTALLED vLLM {found.version} in {time.monotonic() - started:.0f} s"
+
+    def refuse_what_is_not_there(self) -> None:
+        wheelhouse = self.means.wheelhouse if self.wanted.mode == "wheelhouse" else ""
+        for name, path in (("vllm_build_layer", self.wanted.layer), ("vllm_build_wheelhouse", wheelhouse)):
+            if path and not (path.startswith("/") and os.path.isdir(path)):
+                raise BuildError(f"there is no directory {path}", f"Check {name}: it takes an absolute path of the host")
+
+    def prune(self) -> None:
+        """Remove old builds. That one can't be removed makes the new one no worse."""
+        try:
+            for name in pruning.prune(self.means.home, self.means.keep):
+                self.console.say(f"Removed the old build {name}.")
+        except OSError as e:
+            self.console.say(f"An old build could not be removed: {e}.")
 
     def clear(self) -> None:
         """Away with what a killed run has left, but not with what a server may still run from."""
@@ -154,7 +169,7 @@ class Build:
         environment = {} if self.wanted.device == "auto" else {"VLLM_TARGET_DEVICE": self.wanted.device}
         wheel = self.wanted.wheel
         if kernels == "compile":
-            jobs = self.means.max_jobs or machine.jobs(host, self.wanted.device)
+            jobs = max(self.means.max_jobs, 0) or machine.jobs(host, self.wanted.device)
             cache = "with ccache" if host.ccache else "without ccache, which would make the next time much shorter"
             self.console.say(
                 f"{jobs} compilers at a time, for {host.cores} cores and {host.memory >> 30} GiB, {cache}."

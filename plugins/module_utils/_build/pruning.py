@@ -56,7 +56,7 @@ def prune(home: str, keep: int) -> list[str]:
 
 
 def lock_of(build: str) -> str:
-    return os.path.join(build, "run", "build.lock")
+    return os.path.join(build, "build.lock")
 
 
 @contextlib.contextmanager

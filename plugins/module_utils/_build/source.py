@@ -34,7 +34,7 @@ class Source:
 
 def obtain(request: Request, console: Console, tree: str) -> Source:
     """Fetch what is missing, and check out what is wanted."""
-    repository = os.path.join(request.means.home, "repositories", _name(request.means.repo))
+    repository = os.path.join(request.means.home, "cache", _name(request.means.repo))
     os.makedirs(os.path.dirname(repository), exist_ok=True)
     with locks.locked(repository + ".lock"):
         console.step(f"fetch {request.wanted.commit[:12]} from {request.means.repo}")
@@ -135,15 +135,13 @@ def _git(console: Console, repository: str, *arguments: str, environment: dict[s
 
 def _remote(url: str) -> dict[str, str]:
     """The address by way of the environment, since it may hold a password, and arguments are there for all to see."""
-    settings = {"remote.origin.url": url, "safe.directory": "*"}
-    told = {
-        "GIT_CONFIG_COUNT": str(len(settings)),
+    return {
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "remote.origin.url",
+        "GIT_CONFIG_VALUE_0": url,
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_SSH_COMMAND": "ssh -o BatchMode=yes",
     }
-    for number, (name, value) in enumerate(settings.items()):
-        told.update({f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value})
-    return told
 
 
 def _ref(commit: str) -> str:

@@ -27,7 +27,7 @@ class Home:
         """Lay down what the role lays down; the build's directory."""
         name = f"{commit[:12]}-{abs(hash(str(sorted(wanted.items())))) % 10**8}"
         directory = self.path / "builds" / name
-        (directory / "run").mkdir(parents=True, exist_ok=True)
+        directory.mkdir(parents=True, exist_ok=True)
         shutil.copy(INSTALL, directory)
         utils = CLONE / "plugins/module_utils"
         parts = [*sorted((utils / "_build").glob("*.py")), utils / "_host/files.py", utils / "_host/locks.py"]

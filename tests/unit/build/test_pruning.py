@@ -16,8 +16,8 @@ def home(tmp_path):
     """Five builds, the first the oldest."""
     for number in range(1, 6):
         build = tmp_path / f"builds/b{number}"
-        (build / "run").mkdir(parents=True)
-        (build / "run/build.lock").touch()
+        build.mkdir(parents=True)
+        (build / "build.lock").touch()
         (build / "build.json").write_text("{}")
         os.utime(build / "build.json", (number, number))
     return tmp_path
@@ -46,7 +46,7 @@ def test_what_a_release_names_stays(home):
 
 
 def test_what_is_being_built_stays(home):
-    with open(home / "builds/b1/run/build.lock", "w") as f:
+    with open(home / "builds/b1/build.lock", "w") as f:
         fcntl.flock(f, fcntl.LOCK_EX)
         assert "b1" not in pruning.prune(str(home), 1)
     assert left(home) == ["b1", "b5"]
