@@ -45,8 +45,6 @@ class Tool:
             # By ourselves, since venv keeps to itself why it fails.
             self.console.run([self.python, "-I", "-m", "ensurepip", "--default-pip"], "installing pip")
         if self.request.wanted.layer:
-            if not os.path.isdir(self.request.wanted.layer):
-                raise BuildError(f"there is no directory {self.request.wanted.layer}", "Check vllm_build_layer")
             _write(os.path.join(self.site, "vllm_build_layer.pth"), [self.request.wanted.layer], 0o644)
 
     def install(
@@ -103,9 +101,10 @@ class Tool:
         if more:  # besides those that the host has configured, not in their place
             extra = [*self.console.environment.get(rest, "").split(), *extra]
         indexes = {first: self.request.means.index_url, rest: " ".join(extra)}
-        return self.console.attempt(
-            command, self.work, {**environment, **{name: value for name, value in indexes.items() if value}}
-        )
+        # What builds it, as cmake, is looked for among what was installed for that, before the host's own.
+        path = os.pathsep.join([os.path.dirname(self.python), self.console.environment.get("PATH", os.defpath)])
+        given = {name: value for name, value in indexes.items() if value}
+        return self.console.attempt(command, self.work, {**environment, **given, "PATH": path})
 
 
 def build_requirements(tree: str, device: str) -> list[str]:

@@ -131,6 +131,13 @@ def test_kernels_of_a_wheel_and_the_warning_that_they_are_older(home, repository
     assert f"WARNING: {warning}" in output
 
 
+def test_the_tools_of_the_build_go_before_the_hosts(home, repository):
+    """A host's cmake may be too old, while the one that the source asks for lies in the venv, as pip does."""
+    where = "import shutil; print('pip is', shutil.which('pip'), flush=True)"
+    output, directory = home.build(repository.head, {"environment": {"STANDIN": where}})
+    assert f"pip is {directory}/venv.1/bin/pip" in output
+
+
 @pytest.mark.parametrize(
     ("means", "wanted", "cause"),
     [
@@ -152,6 +159,12 @@ def test_kernels_of_a_wheel_and_the_warning_that_they_are_older(home, repository
         ({}, {"kernels": "precompiled", "wheel": "https://host/v-1-cp38-abi3-linux_sparc.whl"}, "is not for"),
         ({}, {"patches": [{"name": "a.patch", "text": "no patch"}]}, "the patch a.patch does not apply"),
         ({}, {"layer": "/nowhere/layer"}, "there is no directory /nowhere/layer. Check vllm_build_layer"),
+        ({}, {"layer": "etc"}, "there is no directory etc. Check vllm_build_layer: it takes an absolute path"),
+        (
+            {"wheelhouse": "/nowhere/wheels"},
+            {"mode": "wheelhouse"},
+            "there is no directory /nowhere/wheels. Check vllm_build_wheelhouse",
+        ),
         ({"tool": "uv", "environment": {"PATH": "/usr/bin:/bin"}}, {}, "there is no uv on the host"),
         (KILLED_COMPILER, {}, "the compiler was killed, mostly because memory ran out. Set vllm_build_max_jobs"),
     ],
@@ -166,6 +179,8 @@ def test_kernels_of_a_wheel_and_the_warning_that_they_are_older(home, repository
         "a wheel for another machine",
         "a patch that does not apply",
         "missing layer",
+        "a layer by a relative path",
+        "missing wheelhouse",
         "no uv",
         "a killed compiler",
     ],
