@@ -83,6 +83,8 @@ def read(path: str) -> Request:
         data = json.load(f)
     wanted, means = _with_tuples(data["wanted"]), _with_tuples(data["means"])
     wanted["patches"] = tuple(Text(**patch) for patch in wanted.get("patches", ()))
+    # As an environment has it: who writes MAX_JOBS: 4 in an inventory means the text.
+    means["environment"] = {name: str(value) for name, value in (means.get("environment") or {}).items()}
     return Request(data["id"], Wanted(**wanted), Means(**means))
 
 

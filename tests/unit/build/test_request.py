@@ -22,7 +22,7 @@ DATA = {
         "home": "/opt/vllm",
         "repo": "https://token-1234@host/vllm.git",
         "index_url": "https://user:pass%40word@index/simple",
-        "environment": {"API_KEY": "canary-canary", "CUDA_HOME": "/usr/local/cuda", "MAX": "1"},
+        "environment": {"API_KEY": "canary-canary", "CUDA_HOME": "/usr/local/cuda", "MAX": 1},
     },
 }
 
