@@ -233,6 +233,10 @@ def _why(code: int, said: list[str]) -> str:
     library = re.search(r"(lib\S+): cannot open shared object file", "\n".join(said))
     if library:
         return f"vLLM does not start: the host lacks {library[1]}; install the package that brings it."
+    # What it only warns of, before we say that there are no kernels.
+    unloaded = re.search(r"Failed to import from (vllm\._\w+: .+)", "\n".join(said))
+    if unloaded:
+        return f"vLLM does not start: its kernels can't be loaded, {unloaded[1]}"
     return f"vLLM does not start: {said[-1] if said else f'exit code {code}'}"
 
 
