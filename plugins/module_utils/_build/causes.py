@@ -87,12 +87,12 @@ CAUSES = (
     Cause(
         r"((?:gcc|g\+\+|GCC|clang|nvcc|CUDA|CMake|cmake)\b[^\n]{0,60}?(?:is too old|or (?:higher|newer|later) is required)[^\n]*|"
         r"unsupported GNU version[^\n]*|unrecognized command[- ]line option '-std=[^\n]*|"
-        r"requires (?:gcc|g\+\+|GCC)[^\n]*)",
+        r"(?:\w{1,9} backend )?requires (?:gcc|g\+\+|GCC)[^\n]*|GCC >= \S+ is required[^\n]*)",
         "the compiler does not fit: {0}",
         "Install a newer compiler on the host and name it by CC and CXX in vllm_build_env",
     ),
     Cause(
-        r"No CMAKE_CXX_COMPILER could be found|(g\+\+|gcc|cc|c\+\+|nvcc): (?:command )?not found|CUDA_HOME is not set|"
+        r"No CMAKE_CXX_COMPILER could be found|CMAKE_CXX_COMPILER not set|(g\+\+|gcc|cc|c\+\+|nvcc): (?:command )?not found|CUDA_HOME is not set|"
         r"Could not find nvcc",
         "there is no compiler on the host",
         "Install one (Debian: build-essential; for CUDA: the toolkit, with CUDA_HOME in vllm_build_env), "
@@ -124,9 +124,10 @@ CAUSES = (
         "Take one that fits",
     ),
     # None of the known ones: what a tool says itself, though not when it only says that another failed.
+    Cause(r"CMake Error(?: at [^\n]*\(\w+\):\s*|: )(\S[^\n]*)", "CMake says: {0}", ""),
     Cause(r"(?m)^\s*((?!subprocess\.)[\w.]+(?:Error|Exception): .+)", "{0}", ""),
     Cause(
-        r"(?m)^\s*(?:ERROR|error|fatal): (?!subprocess-exited|metadata-generation|Failed b|Failed to b|failed-)(.+)",
+        r"(?m)^\s*(?:ERROR|error|fatal): (?!subprocess-exited|metadata-generation|Failed b|Failed to b|Could not build wheels|failed-)(.+)",
         "{0}",
         "",
     ),

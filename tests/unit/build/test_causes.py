@@ -56,7 +56,28 @@ CASES = [
         "the compiler does not fit",
         "newer",
     ),
+    (
+        "CMake Error at cmake/cpu_extension.cmake:136 (message):\n  X86 backend requires gcc/g++ >= 12.3\nCall Stack",
+        "the compiler does not fit: X86 backend requires gcc/g++ >= 12.3",
+        "CXX",
+    ),
+    (
+        "CMake Error at CMakeLists.txt:25 (message):\n  GCC >= 11.3 is required to build vLLM (found 10.2.1).  PyTorch's C++20\n  headers",
+        "the compiler does not fit: GCC >= 11.3 is required to build vLLM (found 10.2.1)",
+        "CXX",
+    ),
     ("CMake Error: No CMAKE_CXX_COMPILER could be found.", "there is no compiler on the host", "build-essential"),
+    (
+        'CMake Error: CMake was unable to find a build program corresponding to "Unix Makefiles".\n'
+        "CMake Error: CMAKE_CXX_COMPILER not set, after EnableLanguage",
+        "there is no compiler on the host",
+        "build-essential",
+    ),
+    (
+        "CMake Error at CMakeLists.txt:90 (message):\n  Torch is missing.\n\n\nERROR: Could not build wheels for vllm, which is",
+        "CMake says: Torch is missing",
+        "",
+    ),
     ("OSError: [Errno 28] No space left on device: 'vllm/_C.abi3.so'", "the disk is full", "vllm_build_keep"),
     (
         "ERROR: Package 'vllm' requires a different Python: 3.10.13 not in '<3.15,>=3.11'",
