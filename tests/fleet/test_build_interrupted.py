@@ -171,3 +171,12 @@ def test_struck_at_any_moment(fleet, repository, usual, seed):
     if plays.complete("quick"):  # in this order, since a job that lives goes on
         assert plays.complete("full"), "what looks complete is"
     plays.prove(repository)
+
+
+def test_an_old_build_is_removed_by_the_user_that_made_it(fleet, repository):
+    """Some of its files are root's, who started the installer."""
+    plays = Plays(fleet, repository, "/srv/old")
+    plays.finish(plays.start())
+    plays.variables.update(vllm_build_commit=repository.first, vllm_build_keep=1)
+    plays.finish(plays.start())
+    assert [name[:12] for name in plays.host.run("ls /srv/old/builds").stdout.split()] == [repository.first[:12]]

@@ -35,7 +35,9 @@ CAUSES = (
         "Free some space under vllm_home (a build takes 2 to 15 GB), or lower vllm_build_keep",
     ),
     Cause(
-        r"Killed signal terminated program (\S+)|(?m:^\s*(?:.*: )?Killed$)|line \d+:\s+\d+ Killed\b|FAILED: \[code=137\]",
+        r"Killed signal terminated program|\bKilled \(program|died due to signal 9\b|(?m:^\s*(?:.*: )?Killed$)|"
+        r"line \d+:\s+\d+ Killed\b|FAILED: \[code=137\]|out of memory allocating|virtual memory exhausted|"
+        r"\[Errno 12\] Cannot allocate memory",
         "the compiler was killed, mostly because memory ran out",
         "Set vllm_build_max_jobs to fewer jobs at a time, or give the host more memory",
     ),

@@ -45,6 +45,9 @@ CASES = [
         "vllm_build_max_jobs",
     ),
     ("Killed\nninja: build stopped: subcommand failed.", "the compiler was killed", "vllm_build_max_jobs"),
+    ("cc1plus: out of memory allocating 65536 bytes after a total of 98304 bytes", "the compiler was killed", "memory"),
+    ("g++: internal compiler error: Killed (program cc1plus)", "the compiler was killed", "memory"),
+    ("nvcc error   : 'cicc' died due to signal 9 (Kill signal)", "the compiler was killed", "memory"),
     ("CMake Error: GCC 11 is too old, vLLM wants 12.3", "the compiler does not fit", "CXX"),
     (
         "CMake Error at CMakeLists.txt:9:\n  CMake 3.26 or higher is required.  You are running 3.18",
