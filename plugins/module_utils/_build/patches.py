@@ -93,6 +93,8 @@ def answer(patch: Patch, found: Installed, origin: Origin) -> Answer:
         return Answer("no", "its commit is not in the history")
     if release is False:
         return Answer("no", f"{found.version} is before {'.'.join(map(str, patch.since))}")
+    if patch.commit and origin.repository:
+        return Answer("unknown", f"{origin.repository} can't tell: it is shallow, or lacks one of the commits")
     return Answer("unknown", "nothing here tells")
 
 

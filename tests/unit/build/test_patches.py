@@ -40,6 +40,7 @@ def test_a_build_with_and_one_without(whole, repository, shallow):
     assert answer(patch, found, Origin(full, repository.head)).has == "yes"
     assert answer(patch, found, Origin(full, repository.later)).has == "no"
     assert answer(patch, found, Origin(edge, repository.head)).has == "unknown"
+    assert "shallow" in answer(patch, found, Origin(edge, repository.head)).by
     assert answer(patch, found, Origin()).has == "unknown"
 
 
