@@ -68,17 +68,20 @@ def _layers(drafter: Mapping[str, Any], told: Mapping[str, Any]) -> list[str]:
 
 def _version(build: Mapping[str, Any], told: Mapping[str, Any]) -> list[str]:
     wanted, runs = build.get("version") or "", told.get("version") or ""
-    # What stands behind the plus (the commit, the device) isn't told everywhere.
-    known = (
-        [version.partition("+")[0] for version in (wanted, runs)]
-        if "+" not in wanted or "+" not in runs
-        else [wanted, runs]
-    )
-    if "" in known or known[0] == known[1]:
+    if not wanted or not runs or _agree(wanted, runs):
         return []
     return [
         f"vLLM {runs} runs, and the build {build.get('id', '')} is {wanted}. Something else is found first on its Python's path."
     ]
+
+
+def _agree(one: str, other: str) -> bool:
+    """Whether two versions may be of the same build. Not all places tell the commit or the device behind the plus: a source build
+    that is installed as 0.32.1.dev2+ga8062413a.cpu says of itself 0.32.1.dev2+ga8062413a.
+    """
+    (release, _plus, local), (other_release, _plus, other_local) = one.partition("+"), other.partition("+")
+    told, also_told = set(local.split(".")) - {""}, set(other_local.split(".")) - {""}
+    return release == other_release and (told <= also_told or also_told <= told)
 
 
 def _list(numbers: list[int]) -> str:

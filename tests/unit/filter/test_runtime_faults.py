@@ -43,8 +43,8 @@ def test_a_fault_is_told(facts, said):
     assert said in fault
 
 
-@pytest.mark.parametrize("version", ["0.32.1.dev2", None])
-def test_a_version_without_its_commit_is_the_same(version):
+@pytest.mark.parametrize("version", ["0.32.1.dev2", "0.32.1.dev2+ga8062413a.cpu", None])
+def test_a_version_that_tells_less_or_more_is_the_same(version):
     assert runtime_faults(server({**RIGHT, "version": version})) == []
 
 
