@@ -19,8 +19,6 @@ import pytest
 from ansible_collections.llmops.vllm.tests.fleet.machine import wait_for
 from ansible_collections.llmops.vllm.tests.unit.build.standin import PULL, Repository
 
-pytestmark = pytest.mark.long
-
 CLONE = Path(__file__).parents[2]
 COMPILE = """
 import os, time
@@ -161,6 +159,7 @@ def usual(fleet, repository):
     return time.monotonic() - began
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(10))
 def test_struck_at_any_moment(fleet, repository, usual, seed):
     chance = random.Random(seed)
@@ -173,6 +172,7 @@ def test_struck_at_any_moment(fleet, repository, usual, seed):
     plays.prove(repository)
 
 
+@pytest.mark.long
 def test_an_old_build_is_removed_by_the_user_that_made_it(fleet, repository):
     """Some of its files are root's, who started the installer."""
     plays = Plays(fleet, repository, "/srv/old")
