@@ -48,7 +48,7 @@ setup: .venv/controller | $(LINK)
 
 demo: .venv/controller | check $(LINK)
 	@mkdir -p .demo
-	@trap 'trap "" INT TERM; $(MAKE) --no-print-directory stop RUNNING="builds/*/run instances/compare/run"; exit 130' INT TERM; \
+	@trap 'trap "" INT TERM; $(MAKE) --no-print-directory stop RUNNING="builds/*/install instances/compare/run/server"; exit 130' INT TERM; \
 	$(PLAY) playbooks/compare.yml $(if $(KEEP),-e vllm_compare_keep=true)
 ifdef KEEP
 	@echo "The mended drafter serves. Try it, and end it with: make stop"
@@ -56,9 +56,9 @@ ifdef KEEP
 	@echo "    -d '{\"model\": \"tiny\", \"messages\": [{\"role\": \"user\", \"content\": \"Recite chapter 3\"}], \"temperature\": 0}'"
 endif
 
-RUNNING ?= */*/run
+RUNNING ?= builds/*/install instances/*/run/server
 stop: .venv/controller | $(LINK)
-	@for pidfile in $(RUNNING:%=.demo/vllm/%/*.pid); do \
+	@for pidfile in $(RUNNING:%=.demo/vllm/%.pid); do \
 	  [ -e "$$pidfile" ] || continue; \
 	  said=$$($(END) "state=stopped pidfile='$$PWD/$$pidfile'") || { echo "$$said"; exit 1; }; \
 	  grep -q SUCCESS <<< "$$said" || echo "Ended what $$pidfile tells of."; \
