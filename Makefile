@@ -48,7 +48,7 @@ setup: .venv/controller | $(LINK)
 
 demo: .venv/controller | check $(LINK)
 	@mkdir -p .demo
-	@trap 'trap "" INT TERM; $(MAKE) --no-print-directory stop RUNNING="builds/*/install instances/compare/run/server"; exit 130' INT TERM; \
+	@trap 'trap "" INT TERM; $(MAKE) --no-print-directory stop RUNNING="builds/*/install instances/compare-*/run/server"; exit 130' INT TERM; \
 	$(PLAY) playbooks/compare.yml $(if $(KEEP),-e vllm_compare_keep=true)
 ifdef KEEP
 	@echo "The mended drafter serves. Try it, and end it with: make stop"

@@ -215,6 +215,7 @@ def write_in_place(module: AnsibleModule, judged: asking.Judgement, text: str) -
 
 
 def main() -> None:
+    os.umask(0o022)  # the server's user has to enter the overlay, whatever root's habit is
     module = AnsibleModule(
         argument_spec=dict(
             asking.ARGUMENTS,

@@ -132,7 +132,7 @@ def main() -> None:
         argv=p["argv"],
         drafter=config(p["drafter"]),
         version=p["version"],
-        gpus=gpus.count(),
+        gpus=gpus.count() or None,  # none that can be seen may as well be an engine for the CPU
         environment={name: str(value) for name, value in p["environment"].items() if value is not None},
         timeout=p["timeout"],
         host=p["host"],

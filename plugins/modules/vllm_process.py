@@ -267,10 +267,12 @@ class Server:
         )
 
     def stop(self, members: list[int], active: bool) -> None:
-        if not active:
+        if members and not active:
             found = ", ".join(f"pid {pid} ({processes.name(pid)})" for pid in members)
             self.module.warn(f"A server that is gone had left {found} behind. That is ended now.")
-        done, survivors = stopping.stop(self.members, self.supervisor.ask_to_stop, self.params["stop_timeout"])
+        done, survivors = stopping.stop(
+            self.members, self.supervisor.ask_to_stop, self.params["stop_timeout"], self.supervisor.going
+        )
         self.supervisor.actions += done
         if survivors:
             self.fail(

@@ -112,6 +112,7 @@ def main() -> None:
         supports_check_mode=True,
     )
     p = module.params
+    os.umask(0o022)  # the server's user has to enter all of these directories, whatever root's habit is
     try:
         wanted = release.Release(p["content"], p["launcher"], release.environment(p["environment"]))
         result = write(module, p["instance"], wanted, p["user"])

@@ -158,6 +158,10 @@ def _budget(flags: Mapping[str, Any], speculative: Mapping[str, Any]) -> list[st
     """Each sequence of a step takes its token and all that are drafted for it."""
     tokens = _number(speculative.get("num_speculative_tokens"))
     budget, sequences = _number(flags.get("max-num-batched-tokens")), _number(flags.get("max-num-seqs"))
+    if budget is not None and tokens is not None and budget < tokens + 1:
+        return [
+            f"max-num-batched-tokens is {budget}, and one sequence with its {tokens} drafted tokens needs {tokens + 1}: raise it."
+        ]
     if tokens is None or budget is None or sequences is None or budget >= sequences * (tokens + 1):
         return []
     return [

@@ -40,6 +40,9 @@ class Kept(Supervisor):
     def active(self) -> bool:
         return self.record is not None and processes.alive(self.record)
 
+    def going(self) -> bool:
+        return self.active()
+
     def settled(self) -> bool:
         return True
 

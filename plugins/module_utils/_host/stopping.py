@@ -19,12 +19,16 @@ KILL_BOUND = 10.0  # seconds after which a killed process is called unkillable
 
 
 def stop(
-    members: Callable[[], list[int]], ask: Callable[[list[int]], str], timeout: float
+    members: Callable[[], list[int]],
+    ask: Callable[[list[int]], str],
+    timeout: float,
+    going: Callable[[], bool] = lambda: False,
 ) -> tuple[list[str], list[int]]:
     """End all members of a group, which is looked up anew at each step.
 
     Asks them first, in the way of the group. TERM to all at half the time, since vLLM ignores the first while it starts; KILL to all at
-    its end. Returns what was done, in words, and the pids that survived even KILL (state D: the kernel holds them).
+    its end. going: whether a supervisor is about to start one again, though none lives just now. Returns what was done, in words, and the
+    pids that survived even KILL (state D: the kernel holds them).
     """
     actions = []
     steps: tuple[tuple[Callable[[list[int]], str], float], ...] = (
@@ -34,11 +38,11 @@ def stop(
     )
     for step, patience in steps:
         pids = members()
-        if not pids:
+        if not pids and not (step is ask and going()):
             break
         actions.append(step(pids))
         deadline = time.monotonic() + patience
-        while members() and time.monotonic() < deadline:
+        while (members() or (step is ask and going())) and time.monotonic() < deadline:
             time.sleep(POLL)
     return actions, members()
 

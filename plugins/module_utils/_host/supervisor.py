@@ -32,6 +32,10 @@ class Supervisor(abc.ABC):
         """Whether the supervisor runs something, or is about to."""
 
     @abc.abstractmethod
+    def going(self) -> bool:
+        """The same, asked anew."""
+
+    @abc.abstractmethod
     def settled(self) -> bool:
         """Whether the supervisor itself needs no change while the server goes on."""
 

@@ -62,6 +62,10 @@ class Unit(Supervisor):
     def active(self) -> bool:
         return self.shown.get("ActiveState") not in ("inactive", "failed")
 
+    def going(self) -> bool:
+        self.shown = show(self.name)
+        return self.active()
+
     def settled(self) -> bool:
         return self.shown.get("NeedDaemonReload") != "yes" and self.shown.get("UnitFileState") == "enabled"
 

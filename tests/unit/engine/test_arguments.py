@@ -68,6 +68,12 @@ def test_all_faults_are_told_at_once():
     assert len(judged({"port": 1, "host": "::"}, {"num_speculative_tokens": 9}, host="0.0.0.0")) == 4
 
 
+def test_one_sequence_has_to_fit():
+    assert judged({"max-num-batched-tokens": 8}) == []
+    (fault,) = judged({"max-num-batched-tokens": 0})
+    assert "max-num-batched-tokens is 0, and one sequence with its 7 drafted tokens needs 8" in fault
+
+
 @pytest.mark.parametrize(
     ("budget", "sequences", "fits"), [(2048, 256, True), (2047, 256, False), (8, 1, True), (7, 1, False)]
 )

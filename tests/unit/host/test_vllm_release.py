@@ -21,7 +21,7 @@ ENVIRONMENT = {"VLLM_API_KEY": "canary", "OMP_NUM_THREADS": 2, "GONE": None}
 
 @pytest.fixture
 def write(tmp_path):
-    def call(environment=ENVIRONMENT, check=False, **params):
+    def call(environment=ENVIRONMENT, check=False, umask=-1, **params):
         args = {
             "instance": str(tmp_path / "one"),
             "content": CONTENT,
@@ -43,6 +43,7 @@ def write(tmp_path):
             capture_output=True,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            umask=umask,
         )
         assert done.stdout, done.stderr
         assert "canary" not in done.stdout
@@ -91,6 +92,17 @@ def test_what_was_changed_by_hand_is_put_right(write, name):
     assert write()["changed"]
     assert path.read_bytes() == right
     assert not write()["changed"]
+
+
+def test_a_careful_umask_closes_nothing_to_the_server(write, tmp_path):
+    path = Path(write(umask=0o077)["path"])
+    made = [path, *list(path.parents)[: len(path.relative_to(tmp_path).parts) - 1], tmp_path / "one/cache"]
+    assert {str(one.relative_to(tmp_path)): one.stat().st_mode & 0o777 for one in made} == {
+        f"one/releases/{path.name}": 0o755,
+        "one/releases": 0o755,
+        "one": 0o755,
+        "one/cache": 0o755,
+    }
 
 
 def test_check_mode_writes_nothing(write, tmp_path):
