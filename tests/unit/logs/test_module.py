@@ -125,6 +125,7 @@ def test_an_address_that_can_not_be_asked_is_said_at_once(module, check):
         ({"timeout": 0}, "one of the following is required: path, unit"),
         ({"path": "/x", "ready": ["("]}, "ready: '(' is not a regular expression"),
         ({"path": "/"}, "/ is not a regular file."),
+        ({"path": "/proc/self/mem"}, "Can't read /proc/self/mem: Input/output error."),
     ],
 )
 def test_what_can_not_be_done_is_said(module, params, message):
