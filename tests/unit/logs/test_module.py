@@ -162,6 +162,20 @@ def test_slices_in_which_nothing_happens(module, path):
         assert outcome.unpack(told["_state"])["bytes"] == len(log("logs/quiet"))
 
 
+def test_a_log_that_was_not_there_at_first_is_all_new(module, path):
+    told = module(path=str(path), since="end", slice={"seconds": 0, "elapsed": 3})
+    path.write_bytes(log("logs/ready"))
+    told = module(path=str(path), since="end", slice={"seconds": 9, "elapsed": 4, "state": told["_state"]})
+    assert (told["verdict"], told["lines"]) == ("ready", 127)
+
+
+def test_a_log_that_was_there_at_first_is_read_from_where_it_ended(module, path):
+    path.write_bytes(log("logs/ready"))
+    told = module(path=str(path), since="end", slice={"seconds": 0, "elapsed": 3})
+    told = module(path=str(path), since="end", slice={"seconds": 0, "elapsed": 4, "state": told["_state"]})
+    assert (told["verdict"], told["lines"]) == ("pending", 0)
+
+
 def test_a_look_at_a_log_that_one_slice_is_too_short_for(module, path):
     """Each slice reads a part and hands on; only the last one gives a verdict."""
     path.write_bytes(log("logs/ready") + b"x" * 1_000_000 + b"\n" + log("logs/fc-shape"))
