@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
@@ -59,7 +59,9 @@ class ActionModule(ActionBase):
                 with _overdue(None if self._task.timeout else patience):
                     got = self._execute_module(module_args={**arguments, "slice": part}, task_vars=task_vars)
             except (AnsibleConnectionFailure, OverdueError) as e:
-                if time.monotonic() - began >= limit:
+                # Who is refused stays refused; and what has never been reached is not lost, though it may be slow.
+                refused = isinstance(e, AnsibleAuthenticationFailure) or not (state or isinstance(e, OverdueError))
+                if refused or time.monotonic() - began >= limit:
                     if isinstance(e, OverdueError):
                         raise AnsibleConnectionFailure(f"The host did not answer while log_wait waited: {e}") from e
                     raise

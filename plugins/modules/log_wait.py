@@ -312,7 +312,8 @@ def wait(params: dict[str, Any], profile: Profile) -> tuple[dict[str, Any], list
     mark = state.get("mark") or params["mark"]
     source: Follower | Journal
     if params["path"]:
-        source = Follower(params["path"], mark, params["since"], bytes.fromhex(state.get("tail", "")))
+        since = "start" if state else params["since"]  # a file that was not there when the wait began is all new
+        source = Follower(params["path"], mark, since, bytes.fromhex(state.get("tail", "")))
     else:
         source = Journal(params["unit"], mark, params["since"])
     waker = Waker(params["path"] or "")

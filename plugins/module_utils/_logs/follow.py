@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections.abc import Iterator
 from typing import Any
 
 CHUNK = 768 * 1024
@@ -54,7 +55,11 @@ class Follower:
         return self._fd >= 0
 
     def read(self) -> bytes:
-        """The next bytes; none at the end of what is there."""
+        """The next bytes; none at the end of what is there. Raises NotALogError."""
+        with self._reading():
+            return self._next()
+
+    def _next(self) -> bytes:
         if self._fd < 0 and not self._open():
             return b""
         if self._at_end and self._emptied(os.fstat(self._fd).st_size):
@@ -68,10 +73,11 @@ class Follower:
         return data
 
     def lines_before(self, offset: int) -> int:
-        """How many lines of this file lie before an offset."""
+        """How many lines of this file lie before an offset. Raises NotALogError."""
         count = at = 0
         while self._fd >= 0 and at < offset:
-            data = os.pread(self._fd, min(CHUNK, offset - at), at)
+            with self._reading():
+                data = os.pread(self._fd, min(CHUNK, offset - at), at)
             if not data:
                 break
             count += data.count(b"\n")
@@ -86,14 +92,19 @@ class Follower:
             os.close(self._fd)
             self._fd = -1
 
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as e:
+            raise NotALogError(f"Can't read {self.path}: {e.strerror}.") from e
+
     def _open(self) -> bool:
         try:
             fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (FileNotFoundError, NotADirectoryError):
             self._end = False  # what appears later is all new
             return False
-        except OSError as e:
-            raise NotALogError(f"Can't read {self.path}: {e.strerror}.") from e
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode):
             os.close(fd)

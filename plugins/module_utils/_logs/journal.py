@@ -127,9 +127,13 @@ class Journal:
         self._rest = entries.pop()
         given = b""
         for entry in entries:
-            told = json.loads(entry)
-            self.cursor = told["__CURSOR"]
-            given += signature(told) + message(told) + b"\n"
+            try:
+                told = json.loads(entry)
+                cursor, said = told["__CURSOR"], signature(told) + message(told)
+            except (ValueError, KeyError, TypeError):
+                continue  # not an entry
+            self.cursor = cursor
+            given += said + b"\n"
         return given
 
 

@@ -111,7 +111,7 @@ class Wait:
         self._moved = elapsed  # when the log said something new
         self._touched = elapsed  # when it grew
         self._died = 0.0
-        self._failed_at: float | None = None
+        self._failed_at: float | None = None  # when the failure was seen that still stands
 
     def dump(self) -> dict[str, Any]:
         unread = len(self.scanner.rest)
@@ -120,6 +120,7 @@ class Wait:
             "bytes": self.bytes - unread,
             "appeared": self.appeared,
             "base": self.base,
+            "failed_at": self._failed_at,
             "moved": self._moved,
             "judge": self.judge.dump(),
             "life": self.life.dump(),
@@ -127,12 +128,14 @@ class Wait:
             "notes": self.source.notes,
             "seen": self.scanner.seen,
             "tail": "" if unread else self.source.tail.hex(),
+            "touched": self._touched,
         }
 
     def load(self, known: dict[str, Any]) -> None:
         self.bytes, self.appeared, self.base, self._moved = (
             known[name] for name in ("bytes", "appeared", "base", "moved")
         )
+        self._failed_at, self._touched = known["failed_at"], known["touched"]
         self.scanner.seen = known["seen"]
         self.source.notes.extend(known["notes"])
         self.judge.load(known["judge"])
@@ -207,6 +210,7 @@ class Wait:
             self._failed_at = now if self._failed_at is None else self._failed_at
             settled = now - self._touched >= SETTLED or now - self._failed_at >= UNSETTLED
             return "failed" if self._silenced() or late or settled else ""
+        self._failed_at = None
         if judge.stopping:
             return "stopped"
         if (self._silenced() or late or now - self._touched >= SETTLED) and self._finish_line():

@@ -7,7 +7,7 @@ import time
 import types
 
 import pytest
-from ansible.errors import AnsibleConnectionFailure
+from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailure
 
 from ansible_collections.llmops.vllm.plugins.action import log_wait
 from ansible_collections.llmops.vllm.plugins.action.log_wait import ActionModule
@@ -96,6 +96,25 @@ def test_a_lost_connection_costs_a_slice(action):
 def test_a_host_that_does_not_come_back_is_unreachable(action):
     with pytest.raises(AnsibleConnectionFailure, match="gone"):
         action(pending("loading the weights"), AnsibleConnectionFailure("gone"), timeout=0)
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        [AnsibleConnectionFailure("no route")],
+        [AnsibleAuthenticationFailure("wrong password")],
+        [pending("loading the weights"), AnsibleAuthenticationFailure("wrong password")],
+        [
+            pending("loading the weights"),
+            AnsibleConnectionFailure("gone"),
+            AnsibleAuthenticationFailure("wrong password"),
+        ],
+    ],
+)
+def test_who_is_refused_or_was_never_there_is_not_asked_again(action, answers):
+    with pytest.raises(type(answers[-1]), match=str(answers[-1])):
+        action(*answers, READY)
+    assert len(action.last.asked) == len(answers)
 
 
 def test_a_slice_that_does_not_come_back_is_a_lost_connection(action, monkeypatch):

@@ -202,6 +202,12 @@ def test_what_is_no_log(path, tmp_path):
         Follower(str(path)).read()
 
 
+def test_what_can_be_opened_and_not_read():
+    """The kernel refuses the first page of a process's memory with EIO, as it does a block of a broken disk."""
+    with pytest.raises(NotALogError, match=r"^Can't read /proc/self/mem: Input/output error\.$"):
+        Follower("/proc/self/mem").read()
+
+
 def test_lines_before(path):
     append(path, b"one\ntwo\nthree\n")
     follower = Follower(str(path))

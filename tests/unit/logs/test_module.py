@@ -125,6 +125,7 @@ def test_an_address_that_can_not_be_asked_is_said_at_once(module, check):
         ({"timeout": 0}, "one of the following is required: path, unit"),
         ({"path": "/x", "ready": ["("]}, "ready: '(' is not a regular expression"),
         ({"path": "/"}, "/ is not a regular file."),
+        ({"path": "/proc/self/mem"}, "Can't read /proc/self/mem: Input/output error."),
     ],
 )
 def test_what_can_not_be_done_is_said(module, params, message):
@@ -159,6 +160,20 @@ def test_slices_in_which_nothing_happens(module, path):
     for elapsed in (4, 5):
         told = module(path=str(path), slice={"seconds": 0, "elapsed": elapsed, "state": told["_state"]})
         assert outcome.unpack(told["_state"])["bytes"] == len(log("logs/quiet"))
+
+
+def test_a_log_that_was_not_there_at_first_is_all_new(module, path):
+    told = module(path=str(path), since="end", slice={"seconds": 0, "elapsed": 3})
+    path.write_bytes(log("logs/ready"))
+    told = module(path=str(path), since="end", slice={"seconds": 9, "elapsed": 4, "state": told["_state"]})
+    assert (told["verdict"], told["lines"]) == ("ready", 127)
+
+
+def test_a_log_that_was_there_at_first_is_read_from_where_it_ended(module, path):
+    path.write_bytes(log("logs/ready"))
+    told = module(path=str(path), since="end", slice={"seconds": 0, "elapsed": 3})
+    told = module(path=str(path), since="end", slice={"seconds": 0, "elapsed": 4, "state": told["_state"]})
+    assert (told["verdict"], told["lines"]) == ("pending", 0)
 
 
 def test_a_look_at_a_log_that_one_slice_is_too_short_for(module, path):

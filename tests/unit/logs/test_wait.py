@@ -15,6 +15,7 @@ import pytest
 
 from ansible_collections.llmops.vllm.plugins.module_utils._host import processes
 from ansible_collections.llmops.vllm.plugins.module_utils._logs import outcome
+from ansible_collections.llmops.vllm.plugins.module_utils._logs import wait as waiting
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import Process
@@ -351,6 +352,54 @@ def test_in_slices_it_comes_to_the_same(make, path, name):
     assert wait.run() == LABELS[name]["verdict"]
     assert [wait.judge.cause().number, wait.judge.cause().kind] == LABELS[name]["cause"][:2]
     assert (wait.bytes, wait.judge.lines) == (len(data), data.count(b"\n"))
+
+
+FATAL = b"(EngineCore pid=9) ERROR 11-30 06:49:31 [core.py:1512] EngineCore encountered a fatal error.\n"
+
+
+def test_in_slices_a_failure_ends_the_wait_though_the_log_goes_on(make, path, monkeypatch):
+    """Each slice is shorter than a failure may go unsettled, and in none is the log ever quiet."""
+    monkeypatch.setattr(waiting, "UNSETTLED", 1.5)
+    path.write_bytes(FATAL)
+    done = threading.Event()
+
+    def chatter():
+        while not done.wait(0.05):
+            with open(path, "ab") as f:
+                f.write(b"still here\n")
+
+    talking = threading.Thread(target=chatter)
+    talking.start()
+    verdicts, elapsed, state = ["pending"], 0.0, None
+    while verdicts[-1] == "pending" and len(verdicts) < 8:
+        wait = make(timeout=1000, slice=elapsed + 1, elapsed=elapsed, state=state)
+        verdicts.append(wait.run())
+        elapsed, state = wait.elapsed, outcome.unpack(outcome.pack(wait.dump()))
+    done.set()
+    talking.join()
+    assert verdicts[1] == "pending"
+    assert verdicts[-1] == "failed"
+
+
+def test_in_slices_what_was_silent_between_them_is_settled(make, path):
+    path.write_bytes(FATAL)
+    wait = make(timeout=1000, slice=100, elapsed=100)
+    assert wait.run() == "pending"
+    wait = make(timeout=1000, slice=115, elapsed=105, state=wait.dump())
+    assert wait.run() == "failed"
+    assert wait.elapsed < 105 + waiting.SETTLED
+
+
+def test_a_failure_that_another_launch_set_aside_has_no_time_running(make, path):
+    path.write_bytes(FATAL)
+    wait = make(timeout=1000, slice=100, elapsed=100)
+    assert wait.run() == "pending"
+    state = {**wait.dump(), "failed_at": 100.0}
+    with path.open("ab") as f:
+        f.write(b"(APIServer pid=2) INFO 11-30 06:49:31 [api_utils.py:286] non-default args: {}\n")
+    wait = make(timeout=1000, slice=105.5, elapsed=105, state=state)
+    assert wait.run() == "pending"
+    assert wait.dump()["failed_at"] is None
 
 
 def test_a_line_number_is_that_of_the_file(make, path):
