@@ -39,6 +39,18 @@ class Distribution:
     shim: bool
     direct_url: dict[str, Any]
 
+    def origin(self, kind: str) -> dict[str, Any]:
+        """What direct_url.json says of a kind, as dir_info; empty if that is nothing or no object."""
+        said = self.direct_url.get(kind)
+        return said if isinstance(said, dict) else {}
+
+    @property
+    def tree(self) -> str:
+        """The source tree that an editable installation runs from; empty for any other, and where that isn't told."""
+        url = self.direct_url.get("url")
+        editable = self.origin("dir_info").get("editable") and isinstance(url, str)
+        return urllib.parse.unquote(urllib.parse.urlparse(url).path) if editable else ""
+
 
 @dataclasses.dataclass(frozen=True)
 class Installed:
@@ -70,14 +82,11 @@ class Installed:
 
     @property
     def editable(self) -> bool:
-        return any(d.direct_url.get("dir_info", {}).get("editable") for d in self.whole)
+        return any(d.tree for d in self.whole)
 
     @property
     def root(self) -> str:
-        if not self.editable:
-            return self.site
-        url = next(d.direct_url["url"] for d in self.whole if d.direct_url.get("dir_info", {}).get("editable"))
-        return urllib.parse.unquote(urllib.parse.urlparse(url).path)
+        return next((d.tree for d in self.whole if d.tree), self.site)
 
     @property
     def method(self) -> str | None:
@@ -117,7 +126,7 @@ class Installed:
         if own:
             said["vllm/_version.py"] = own[1]
         for distribution in self.whole:
-            commit = distribution.direct_url.get("vcs_info", {}).get("commit_id")
+            commit = distribution.origin("vcs_info").get("commit_id")
             if commit:
                 said["direct_url.json"] = str(commit)
         return said
