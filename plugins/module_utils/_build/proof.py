@@ -19,6 +19,9 @@ from ansible_collections.llmops.vllm.plugins.module_utils._build import git
 from ansible_collections.llmops.vllm.plugins.module_utils._build.installed import Distribution, Installed, read_json
 
 SHOWN = 3  # files named in a finding
+KINDS = ("dir_info", "vcs_info", "archive_info")  # one of them stands in direct_url.json
+_DIGEST = re.compile(r"(?:sha(?:256|384|512)=[\w-]+)?", re.ASCII)
+_SIZE = re.compile(r"[0-9]*")
 PATIENCE = 600  # seconds for the first import of an engine on a cold disk
 
 
@@ -92,9 +95,27 @@ def _distributions(found: Installed) -> Iterator[Finding]:
         yield Finding("distribution", "There is a name, but no vLLM behind it.", found.distributions[0].path)
     for distribution in found.whole:
         # An installer writes INSTALLER at the end, and then RECORD with all that there is: path, digest and size.
-        rows = list(csv.reader(distribution.record or []))
-        if not any(row[0].endswith("/INSTALLER") for row in rows if row) or any(len(row) != 3 for row in rows):
+        rows = _rows(distribution)
+        if not any(row[0].endswith("/INSTALLER") for row in rows if row) or not all(_is_row(found.site, r) for r in rows):
             yield Finding("record", "The installation was not finished: it has no whole RECORD.", distribution.path)
+        told = distribution.direct_url
+        origin = any(isinstance(told.get(kind), dict) for kind in KINDS)
+        if told and not (origin and isinstance(told.get("url"), str)):
+            yield Finding("record", "Its direct_url.json doesn't tell where it came from.", distribution.path)
+
+
+def _rows(distribution: Distribution) -> list[list[str]]:
+    """The rows of RECORD: path, digest and size of each file; none if it can't be read."""
+    try:
+        return list(csv.reader(distribution.record or []))
+    except csv.Error:
+        return []
+
+
+def _is_row(site: str, row: list[str]) -> bool:
+    if len(row) != 3 or "\0" in row[0] or not _DIGEST.fullmatch(row[1]) or not _SIZE.fullmatch(row[2]):
+        return False
+    return not (row[1] and os.path.isdir(os.path.join(site, row[0])))
 
 
 def _files(found: Installed, hashes: bool) -> Iterator[Finding]:
@@ -110,8 +131,8 @@ def _files(found: Installed, hashes: bool) -> Iterator[Finding]:
 def _compare(site: str, distribution: Distribution, hashes: bool) -> tuple[list[str], list[str]]:
     """The files of RECORD that are missing, and those with another size or, if asked, other content."""
     missing, wrong = [], []
-    for row in csv.reader(distribution.record or []):
-        if len(row) != 3 or row[0].endswith(".pyc"):  # Python compiles anew whenever it likes
+    for row in _rows(distribution):
+        if not _is_row(site, row) or row[0].endswith(".pyc"):  # Python compiles anew whenever it likes
             continue
         path, told, size = os.path.normpath(os.path.join(site, row[0])), row[1], row[2]
         try:
@@ -119,17 +140,21 @@ def _compare(site: str, distribution: Distribution, hashes: bool) -> tuple[list[
         except OSError:
             missing.append(row[0])
             continue
-        torn = size.isdigit() and there.st_size != int(size)
+        torn = size and there.st_size != int(size)
         if torn or (hashes and told and _digest(path, told.partition("=")[0]) != told):
             wrong.append(row[0])
     return missing, wrong
 
 
 def _digest(path: str, algorithm: str) -> str:
+    """As RECORD has it; empty if the file can't be read."""
     said = hashlib.new(algorithm)
-    with open(path, "rb") as f:
-        for chunk in iter(lambda: f.read(1 << 20), b""):
-            said.update(chunk)
+    try:
+        with open(path, "rb") as f:
+            for chunk in iter(lambda: f.read(1 << 20), b""):
+                said.update(chunk)
+    except OSError:
+        return ""
     return f"{algorithm}={base64.urlsafe_b64encode(said.digest()).rstrip(b'=').decode()}"
 
 

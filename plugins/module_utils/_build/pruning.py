@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, the llmops.vllm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which builds a host keeps: the newest, and those that a release names."""
+"""Which builds a host keeps: the newest that are whole, and those that a release names."""
 
 from __future__ import annotations
 
@@ -31,13 +31,16 @@ def named(home: str) -> set[str] | None:
 
 
 def surplus(home: str, keep: int) -> list[str]:
-    """The builds beyond the newest, oldest last, without those that are named."""
-    builds = [path for path in glob.glob(os.path.join(glob.escape(home), "builds", "*")) if os.path.isdir(path)]
-    newest_first = sorted(builds, key=_age, reverse=True)
+    """The builds beyond the newest, oldest last, and what was begun and not finished; without those that are named."""
+    stamps = glob.glob(os.path.join(glob.escape(home), "builds", "*", "build.json"))
+    newest_first = [os.path.dirname(stamp) for stamp in sorted(stamps, key=os.path.getmtime, reverse=True)]
+    # A lock tells that an installer was there: without one, somebody may just be laying down what it needs.
+    begun = [os.path.dirname(lock) for lock in sorted(glob.glob(lock_of(os.path.join(glob.escape(home), "builds", "*"))))]
     needed = named(home)
     if needed is None:  # who knows what it needs
         return []
-    return [path for path in newest_first[max(keep, 1) :] if os.path.basename(path) not in needed]
+    over = [*newest_first[max(keep, 1) :], *(path for path in begun if path not in newest_first)]
+    return [path for path in over if os.path.basename(path) not in needed]
 
 
 def prune(home: str, keep: int) -> list[str]:
@@ -75,9 +78,3 @@ def _if_free(path: str) -> Iterator[bool]:
         yield True
     finally:
         os.close(descriptor)
-
-
-def _age(build: str) -> float:
-    """When it was stamped; when it was begun, if it wasn't."""
-    stamp = os.path.join(build, "build.json")
-    return os.stat(stamp if os.path.exists(stamp) else build).st_mtime

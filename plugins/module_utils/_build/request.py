@@ -85,6 +85,8 @@ def read(path: str) -> Request:
     wanted["patches"] = tuple(Text(**patch) for patch in wanted.get("patches", ()))
     # As an environment has it: who writes MAX_JOBS: 4 in an inventory means the text.
     means["environment"] = {name: str(value) for name, value in (means.get("environment") or {}).items()}
+    # Before ansible-core 2.19 a template makes text of a number.
+    means.update({name: int(means[name]) for name in ("max_jobs", "keep") if name in means})
     return Request(data["id"], Wanted(**wanted), Means(**means))
 
 

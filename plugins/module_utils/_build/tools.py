@@ -19,6 +19,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._build.console import 
 from ansible_collections.llmops.vllm.plugins.module_utils._build.request import Request
 
 _NEEDS_CPU_TORCH = re.compile(r"No matching distribution found for torch==\S+\+cpu|no version of torch==\S+\+cpu")
+_SAID = "vllm_build said "
 
 
 class Tool:
@@ -82,9 +83,10 @@ class Tool:
         self.console.run([*remove, *names], "uninstalling")
 
     def say(self, code: str) -> list[str]:
-        """What a few lines of Python, run in the venv, print as JSON on their last line."""
+        """The list ``said`` that a few lines of Python make, run in the venv. What they import may print what it likes."""
+        code += f"\nimport json; print({_SAID!r} + json.dumps(said), flush=True)\n"
         output = self.console.run([self.python, "-I", "-c", code], "the venv's Python")
-        return list(json.loads(output.splitlines()[-1]))
+        return list(json.loads(re.findall(rf"{_SAID}(\[.*\])", output)[-1]))
 
     def _command(self) -> list[str]:
         if self.uv:

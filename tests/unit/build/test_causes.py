@@ -105,6 +105,28 @@ def test_the_cause_and_its_remedy(said, cause, remedy):
     assert remedy in words.removeprefix(cause)
 
 
+RETRYING = (
+    "WARNING: Retrying (Retry(total={}, connect=None, read=None, redirect=None, status=None)) after connection broken by "
+    "'NewConnectionError('<pip._vendor.urllib3.connection.HTTPConnection object at 0x7f27>: "
+    "Failed to establish a new connection: [Errno 111] Connection refused')': /simple/vllm/\n"
+)
+NONE = "ERROR: No matching distribution found for vllm==9.9.9\n"
+
+
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        (RETRYING.format(4) + NONE, "no index or wheelhouse offers vllm==9.9.9"),
+        ("  " + RETRYING.format(4) + "  ValueError: odd\n", "ValueError: odd"),
+        ("".join(RETRYING.format(left) for left in (1, 0)) + NONE, "no way through the network: Connection refused"),
+        (RETRYING.format(4), "no way through the network: Connection refused"),
+    ],
+    ids=["another failure", "in a build of its own", "no try was left", "nothing else"],
+)
+def test_what_was_tried_again_is_not_the_cause(said, cause):
+    assert str(explain(said, 1, "the tool")).startswith(cause)
+
+
 def test_a_silent_death():
     assert str(explain("", -9, "the compilation")).startswith(
         "the compilation was killed, mostly because memory ran out"

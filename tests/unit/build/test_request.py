@@ -27,9 +27,9 @@ DATA = {
 }
 
 
-def read(tmp_path):
+def read(tmp_path, **means):
     path = tmp_path / "request.json"
-    path.write_text(json.dumps(DATA))
+    path.write_text(json.dumps({**DATA, "means": {**DATA["means"], **means}}))
     return request.read(str(path))
 
 
@@ -38,6 +38,11 @@ def test_lists_come_back_as_they_were(tmp_path):
     assert asked.wanted.picks == ("1" * 40,)
     assert asked.wanted.patches == (request.Text("a.patch", "hunter2 in a patch"),)
     assert asked.means.tool == "pip"
+
+
+def test_numbers_come_back_from_text(tmp_path):
+    means = read(tmp_path, max_jobs="4", keep="3").means
+    assert (means.max_jobs, means.keep) == (4, 3)
 
 
 def test_what_all_may_read_has_no_secret(tmp_path):
