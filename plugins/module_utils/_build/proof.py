@@ -16,7 +16,8 @@ import subprocess
 from collections.abc import Iterator
 
 from ansible_collections.llmops.vllm.plugins.module_utils._build import git
-from ansible_collections.llmops.vllm.plugins.module_utils._build.installed import Distribution, Installed, read_json
+from ansible_collections.llmops.vllm.plugins.module_utils._build.installed import Distribution, Installed
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 
 SHOWN = 3  # files named in a finding
 KINDS = ("dir_info", "vcs_info", "archive_info")  # one of them stands in direct_url.json
@@ -180,7 +181,7 @@ def _commit(found: Installed, wanted: Wanted) -> Iterator[Finding]:
 def _stamp(found: Installed, wanted: Wanted) -> Iterator[Finding]:
     if not wanted.stamp:
         return
-    stamp = read_json(wanted.stamp)
+    stamp = files.read_json(wanted.stamp)
     if not stamp.get("venv"):
         yield Finding("stamp", f"The stamp {wanted.stamp} is missing, so the build was not finished.", wanted.stamp)
         return

@@ -12,7 +12,7 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from ansible_collections.llmops.vllm.plugins.module_utils._build.installed import read_json
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 
 
 def named(home: str) -> set[str] | None:
@@ -20,7 +20,7 @@ def named(home: str) -> set[str] | None:
     builds = os.path.realpath(os.path.join(home, "builds"))
     names = set()
     for path in glob.glob(os.path.join(glob.escape(home), "instances", "*", "releases", "*", "release.json")):
-        build = read_json(path).get("build")
+        build = files.read_json(path).get("build")
         if not isinstance(build, dict):
             return None
         names.add(str(build.get("id")))

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import re
 import stat
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 
 def write(
@@ -40,6 +42,16 @@ def link(target: str, path: str) -> None:
         os.unlink(temporary)
         os.symlink(target, temporary)
         os.replace(temporary, path)
+
+
+def read_json(path: str) -> dict[str, Any]:
+    """The object in a JSON file, {} where there is none."""
+    try:
+        with open(path, encoding="utf-8") as f:
+            data = json.load(f)
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
 
 
 def is_leftover(name: str) -> bool:

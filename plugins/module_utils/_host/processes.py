@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import signal
 import time
 from typing import Any
+
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,7 +109,7 @@ def living() -> list[int]:
 
 def read_pidfile(path: str) -> PidFile | None:
     """The record in a pid file; None if there is none or it can't be understood (a torn or foreign file)."""
-    data = _read_json(path)
+    data = files.read_json(path)
     try:
         return PidFile(**{f.name: data[f.name] for f in dataclasses.fields(PidFile)})
     except (KeyError, TypeError):
@@ -121,7 +122,7 @@ def alive(record: PidFile) -> bool:
 
 def read_exit(pidfile: str, record: PidFile) -> Exit | None:
     """How the recorded process ended, if its keeper lived to see it."""
-    data = _read_json(pidfile + ".exit")
+    data = files.read_json(pidfile + ".exit")
     if data.get("pid") != record.pid or data.get("start_ticks") != record.start_ticks:
         return None
     return Exit(data.get("code"), data.get("signal"), str(data.get("ended_at", "")))
@@ -178,12 +179,3 @@ def control_group(pid: int) -> str:
     # systemd's own hierarchy where version 1 of control groups is mounted, else the only one there is; see cgroups(7).
     groups = {controllers: path for _number, controllers, path in rows}
     return groups.get("name=systemd", groups.get("", ""))
-
-
-def _read_json(path: str) -> dict[str, Any]:
-    try:
-        with open(path, encoding="utf-8") as f:
-            data = json.load(f)
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}

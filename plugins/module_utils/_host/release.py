@@ -175,18 +175,8 @@ def _cache(path: str, ids: tuple[int, int] | None) -> None:
 
 def current(instance: str) -> tuple[dict[str, Any], bool]:
     """What release.json of the current release holds, {} if there is none, and whether its evidence says that it passed."""
-    evidence = read(os.path.join(instance, "current", "evidence.json"))
-    return read(os.path.join(instance, "current", "release.json")), evidence.get("verdict") == "pass"
-
-
-def read(path: str) -> dict[str, Any]:
-    """The object in a JSON file, {} where there is none."""
-    try:
-        with open(path, encoding="utf-8") as f:
-            data = json.load(f)
-    except (OSError, ValueError):
-        return {}
-    return data if isinstance(data, dict) else {}
+    evidence = files.read_json(os.path.join(instance, "current", "evidence.json"))
+    return files.read_json(os.path.join(instance, "current", "release.json")), evidence.get("verdict") == "pass"
 
 
 def _json(data: Any) -> bytes:

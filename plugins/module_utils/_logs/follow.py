@@ -153,9 +153,8 @@ class Follower:
 
     def _rotated(self) -> int:
         """The marked file under the name that rotation gave it, opened; -1 if it isn't beside the log."""
-        with contextlib.suppress(
-            OSError
-        ):  # who may read the log may be refused its folder, or what rotation made of it
+        # Who may read the log may be refused its folder, or what rotation made of it.
+        with contextlib.suppress(OSError):
             for entry in os.scandir(os.path.dirname(self.path) or "."):
                 if entry.inode() == self.inode and entry.is_file(follow_symlinks=False):
                     fd = os.open(entry.path, os.O_RDONLY | os.O_CLOEXEC)
