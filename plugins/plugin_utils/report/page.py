@@ -44,7 +44,9 @@ def page(run: Run) -> str:
 
 
 def _header(run: Run) -> Markup:
-    mark = tag("span", {"passed": "✓", "failed": "✗"}[run.verdict], class_="mark", aria_hidden="true")
+    mark = tag(
+        "span", {"passed": "✓", "failed": "✗", "unfinished": "…"}[run.verdict], class_="mark", aria_hidden="true"
+    )
     bad = [host for host in run.hosts if host.bad]
     links: list[Content] = [[" ", tag("a", host.name, href=f"#{anchor(run, host)}")] for host in bad[:FEW]]
     more = f" and {len(bad) - FEW} more" if len(bad) > FEW else ""
@@ -58,6 +60,7 @@ def _header(run: Run) -> Markup:
             f", {words.span(run.seconds)}",
             ", in check mode: nothing was changed" if run.check else "",
         ),
+        tag("p", "So far. If the run is over, it was interrupted here.") if run.verdict == "unfinished" else None,
         tag("nav", "What went wrong:", links, more, aria_label="What went wrong") if bad else None,
         class_=run.verdict,
     )
