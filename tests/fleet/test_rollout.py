@@ -90,7 +90,7 @@ def test_a_canary_with_a_wrong_drafter_goes_back_and_no_other_is_touched(serving
 
 
 def test_a_wrong_drafter_on_the_third_stops_the_rest(serving, tmp_path):
-    """Batches of one, and only the third host is given the wrong values."""
+    """Only the third host is given the wrong values. The second, which is in its batch, stays with the new release."""
     hosts = serving.fleet.hosts
     third, later = hosts[2], hosts[3:]
     before, pids = release(third), [served(host).keys() for host in later]
@@ -101,7 +101,7 @@ def test_a_wrong_drafter_on_the_third_stops_the_rest(serving, tmp_path):
         "rollout",
         *("-i", str(inventory)),
         well=False,
-        vllm_rollout_batches=[1],
+        vllm_rollout_batches=[1, 2, "100%"],
         vllm_drafter_values="{{ values | default(" + json.dumps(RIGHT) + ") }}",
         vllm_serve_env={"ANOTHER": "release"},
     )

@@ -99,13 +99,15 @@ def test_both_measurements_are_drawn():
 
 
 def test_of_a_run_that_is_not_over_it_is_told_how_far_it_came():
-    story = Story(["a", "b"])
-    story.batch("a")
-    story.prepare("a")
-    story.recorder.start("a", "vllm_serve", story.at, "Wait until it is ready")
+    story = Story(["a", "b", "c"])
+    story.batch("a", "b")
+    story.good("a")
+    story.prepare("b")
+    story.recorder.start("b", "vllm_serve", story.at, "Wait until it is ready")
     text = page(story.recorder.so_far(story.at + 20))
     assert "rollout unfinished" in text
-    assert "2 hosts: 1 unfinished, 1 not reached" in text
+    assert "3 hosts: 1 passed, 1 unfinished, 1 not reached" in text
+    assert re.findall(r"<summary class=\"\w+\"><b>([^<]+)", text) == ["b", "a"]
     assert "If the run is over, it was interrupted here." in text
     assert "At: <b>Wait until it is ready</b>" in text
     assert "interrupted" not in page(one())
