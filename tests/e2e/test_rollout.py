@@ -35,9 +35,14 @@ def link(path, release):
     path.symlink_to(f"releases/{release.name}")
 
 
-def test_a_wrong_drafter_goes_back_by_itself(site, first):
-    run = site.play("rollout", **WRONG)
+def test_a_wrong_drafter_goes_back_by_itself(site, first, tmp_path):
+    hooks = {}
+    for hook in ("drain", "undrain"):
+        hooks[f"vllm_rollout_{hook}"] = str(tmp_path / f"{hook}.yml")
+        (tmp_path / f"{hook}.yml").write_text(json.dumps([{"shell": f"echo {hook}ed >> {tmp_path}/service"}]))
+    run = site.play("rollout", **WRONG, **hooks)
     assert run.code != 0
+    assert (tmp_path / "service").read_text().split() == ["drained", "undrained"]
     assert f"localhost is back at {first.name}, as before. The new release failed:" in said(run)
     assert (site.home / "current").resolve() == first
     assert verdict(first) == "pass"

@@ -60,13 +60,18 @@ def test_no_batch_follows_one_that_lost_a_host(serving, tmp_path):
 
 def test_no_batch_follows_one_in_which_a_host_has_no_way_back(serving, tmp_path):
     """Nothing ever passed in its instance. Ansible itself would go on: what fails on the way back, within the block, counts for nothing."""
-    second, *later = serving.fleet.hosts[1:]
+    first, second, *later = serving.fleet.hosts
     inventory = tmp_path / "fresh.json"
     inventory.write_text(json.dumps({"all": {"hosts": {second.name: {"instance": "fresh", "args": {"port": 1}}}}}))
+    hooks = {}
+    for hook in ("drain", "undrain"):
+        hooks[f"vllm_rollout_{hook}"] = str(tmp_path / f"{hook}.yml")
+        (tmp_path / f"{hook}.yml").write_text(json.dumps([{"shell": f"echo {hook}ed >> /root/service"}]))
     said = serving.play(
         "rollout",
         *("-i", str(inventory)),
         well=False,
+        **hooks,
         vllm_instance="{{ instance | default('default') }}",
         vllm_serve_args="{{ args | default(" + json.dumps(ARGS) + ") }}",
         vllm_rollout_batches=[2, "100%"],
@@ -76,6 +81,10 @@ def test_no_batch_follows_one_in_which_a_host_has_no_way_back(serving, tmp_path)
     )
     assert not any(f"[{host.name}]" in said for host in later)
     assert list(reported().values()) == ["failed", "passed", "failed", *["not reached"] * 3]
+    assert [host.run("cat /root/service").stdout.split() for host in (first, second)] == [
+        ["drained", "undrained"],
+        ["drained"],
+    ], "what doesn't serve stays out of service"
 
 
 def test_a_canary_with_a_wrong_drafter_goes_back_and_no_other_is_touched(serving):
