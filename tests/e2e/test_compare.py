@@ -14,7 +14,19 @@ from ansible_collections.llmops.vllm.plugins.module_utils._host import processes
 pytestmark = pytest.mark.engine
 
 
-def test_compare_measures_mends_and_leaves_nothing(site, tmp_path):
+@pytest.fixture(scope="module")
+def launched(site):
+    """The releases in the order of their launches, as the logs tell that were not there before."""
+    earlier = set((site.home / "log").glob("*"))
+
+    def releases() -> list[str]:
+        logs = set((site.home / "log").iterdir()) - earlier
+        return [log.name.rpartition("-")[0] for log in sorted(logs, key=lambda log: log.stat().st_ctime_ns)]
+
+    return releases
+
+
+def test_compare_measures_mends_and_leaves_nothing(site, launched, tmp_path):
     report = tmp_path / "compare.json"
     # With thresholds from the command line, which no play can take back.
     run = site.play(
@@ -34,7 +46,7 @@ def test_compare_measures_mends_and_leaves_nothing(site, tmp_path):
     assert f"acceptance rate{before['acceptance_rate']:>13.1%}{after['acceptance_rate']:>10.1%}" in run.output
 
     assert processes.session_members(site.record) == []
-    assert len(list((site.home / "log").iterdir())) == 2
+    assert len(launched()) == 2
 
 
 def test_a_good_server_on_its_port_is_left_alone(site, tmp_path):
@@ -47,3 +59,22 @@ def test_a_good_server_on_its_port_is_left_alone(site, tmp_path):
     assert run.code != 0
     assert f"is occupied by pid {os.getpid()}" in re.sub(r"\s+", " ", run.output)
     assert not (tmp_path / "compare.json").exists()
+
+
+@pytest.mark.long
+def test_two_releases_take_turns_and_what_was_served_is_served_again(site, launched, tmp_path):
+    """The two of the first test, by name: before, after, after, before."""
+    found, mended = releases = launched()
+    assert site.play("restart").code == 0
+    report = tmp_path / "compare.json"
+    run = site.play("compare", vllm_compare_releases=releases, vllm_compare_rounds=2, vllm_compare_report=str(report))
+    assert run.code == 0
+
+    figures = json.loads(report.read_text())
+    assert figures["before"]["acceptance_rate"] <= 0.05
+    assert figures["after"]["acceptance_rate"] >= 0.95
+    assert [len(figures[name]["each_tokens_per_second"]) for name in ("before", "after")] == [2, 2]
+    assert figures["after"]["tokens_per_second"] > figures["before"]["tokens_per_second"]
+    assert launched() == [found, mended, mended, found, mended, found, mended]
+    assert processes.alive(site.record)
+    assert site.record.argv[-1] == str(site.home / f"releases/{mended}/launch.py")
