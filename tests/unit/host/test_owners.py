@@ -1,7 +1,8 @@
-"""Whom root becomes before it runs what others can change."""
+"""Whom root becomes before it runs what others can change, and that it writes where it means to."""
 
 from __future__ import annotations
 
+import json
 import os
 import pwd
 import shutil
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import loading
-from ansible_collections.llmops.vllm.plugins.module_utils._host import owners
+from ansible_collections.llmops.vllm.plugins.module_utils._host import keeper, locks, owners
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be someone else")
 NOBODY = pwd.getpwnam("nobody")
@@ -75,3 +76,23 @@ def test_a_user_whom_the_host_does_not_know(place):
     os.chown(place, 54321, 54321)
     with pytest.raises(Exception, match=r"python: .* is in the hands of a user whom the host does not know: .*54321"):
         loading.ask(str(place), {})
+
+
+def test_a_record_is_not_written_through_a_link(tmp_path):
+    """Laid where the record is written first, whatever was foreseen of its name."""
+    theirs = tmp_path / "theirs"
+    theirs.write_text("as it was")
+    (tmp_path / f"install.pid.{os.getpid()}").symlink_to(theirs)
+    (tmp_path / "install.pid").symlink_to(theirs)
+    keeper.write(str(tmp_path / "install.pid"), {"pid": 1})
+    assert theirs.read_text() == "as it was"
+    assert json.loads((tmp_path / "install.pid").read_text()) == {"pid": 1}
+    assert (tmp_path / "install.pid").stat().st_mode & 0o777 == 0o644
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_lock_makes_no_file_through_a_link(tmp_path):
+    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic link"), locks.locked(str(tmp_path / "lock")):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
