@@ -112,6 +112,7 @@ def test_a_run_tells_no_secret(said, home, names):
         p.name: p.stat().st_mode & 0o777 for p in builds.rglob("*") if p.is_file() and b"canary-" in p.read_bytes()
     }
     assert holding == {"request.json": 0o600}
+    assert (home / "vllm/cache").stat().st_mode & 0o777 == 0o700, "tools keep whole addresses there"
 
 
 def test_a_link_in_the_place_of_a_build_is_refused(said, home, names):
