@@ -25,7 +25,7 @@ HOSTS = {
     "secret": SECRETS,
     "resigned": {**SECRETS, "vllm_build_wheel": WHEEL.format("other-")},
     "pin": {**SECRETS, "vllm_build_env": {**SECRETS["vllm_build_env"], "PIN": "1235"}},
-    "link": {},
+    "link": {"vllm_build_mode": "wheelhouse"},  # where nothing is, so that a run which goes astray ends soon
 }
 # One host installs, one can't even begin, and of the others only the names count.
 PLAY = """
