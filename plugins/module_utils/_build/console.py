@@ -13,7 +13,7 @@ import subprocess
 from collections.abc import Sequence
 
 from ansible_collections.llmops.vllm.plugins.module_utils._build import causes
-from ansible_collections.llmops.vllm.plugins.module_utils._build.request import without_credentials
+from ansible_collections.llmops.vllm.plugins.module_utils._host import secrets
 
 REMEMBERED = 5000  # lines in which the cause of a failure is looked for
 FOREIGN = ("PYTHON", "VIRTUAL_ENV", "VLLM_", "ANSIBLE_", "GIT_")
@@ -22,9 +22,9 @@ FOREIGN = ("PYTHON", "VIRTUAL_ENV", "VLLM_", "ANSIBLE_", "GIT_")
 class Console:
     """Where the work is shown: ``[2/7] ...`` for each step."""
 
-    def __init__(self, steps: int, secrets: Sequence[str], environment: dict[str, str]) -> None:
+    def __init__(self, steps: int, hidden: Sequence[str], environment: dict[str, str]) -> None:
         self.steps = steps
-        self.secrets = secrets
+        self.hidden = hidden
         self.environment = {**clean_environment(), **environment}
         self.warnings: list[str] = []
         self._step = 0
@@ -42,9 +42,9 @@ class Console:
         print(self.mask(words), flush=True)
 
     def mask(self, text: str) -> str:
-        for secret in self.secrets:
+        for secret in self.hidden:
             text = text.replace(secret, "***")
-        return without_credentials(text)
+        return secrets.masked(text)
 
     def run(self, argv: Sequence[str], what: str, cwd: str = "/", environment: dict[str, str] | None = None) -> str:
         """Run a command and return what it said; raises BuildError with the cause if it fails."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import pwd
 import re
 import subprocess
+
+from ansible_collections.llmops.vllm.plugins.module_utils._host import owners
 
 FULL = re.compile(r"[0-9a-f]{40}")
 
@@ -18,7 +19,8 @@ def ask(repository: str, *arguments: str) -> tuple[int, str]:
     """Exit code and output of a git command; 127 if it can't be run."""
     environment = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0"}
     try:
-        owner = _owner(repository) if os.geteuid() == 0 else None
+        # A repository's configuration can name programs to run. What belongs to several users git refuses by itself.
+        owner = owners.become(os.stat(repository).st_uid)
         if os.geteuid() != 0:  # it may belong to someone else
             own = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
             environment.update(own)
@@ -27,23 +29,12 @@ def ask(repository: str, *arguments: str) -> tuple[int, str]:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
-            user=owner.pw_uid if owner else None,
-            group=owner.pw_gid if owner else None,
-            extra_groups=[] if owner else None,
             check=False,
+            **owner,
         )
     except (OSError, KeyError):
         return 127, ""
     return done.returncode, done.stdout.decode(errors="replace")
-
-
-def _owner(repository: str) -> pwd.struct_passwd | None:
-    """Who root has to be, since a repository's configuration can name programs to run; None for root itself.
-
-    What belongs to several users git refuses by itself. Raises KeyError for an owner that the host doesn't know.
-    """
-    owner = os.stat(repository).st_uid
-    return pwd.getpwuid(owner) if owner else None
 
 
 def commit_of(repository: str, revision: str) -> str | None:

@@ -41,19 +41,20 @@ COMPANIONS = ("torchvision", "torchaudio", "torchcodec")
 
 def main(directory: str) -> int:
     """0 if there is a whole build when it ends."""
+    console = Console(0, [], {})
     try:
         wanted = request.read(os.path.join(directory, "request.json"))
         means = wanted.means
         console = Console(STEPS[wanted.wanted.mode], wanted.secrets(), {**cache(means.home), **means.environment})
         with locks.locked(pruning.lock_of(directory)):
-            print(Build(directory, wanted, console).ensure(), flush=True)
+            console.say(Build(directory, wanted, console).ensure())
     except BuildError as e:
-        print(f"FAILED: {e}", flush=True)
+        console.say(f"FAILED: {e}")
     except OSError as e:  # a full disk, most likely
-        print(f"FAILED: {causes.explain(str(e), 1, 'the installer')}", flush=True)
+        console.say(f"FAILED: {causes.explain(str(e), 1, 'the installer')}")
     except Exception as e:
-        traceback.print_exc()
-        print(f"FAILED: a fault of the installer itself: {e!r}", flush=True)
+        console.say(traceback.format_exc())
+        console.say(f"FAILED: a fault of the installer itself: {e!r}")
     else:
         return 0
     return 1

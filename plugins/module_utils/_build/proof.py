@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from ansible_collections.llmops.vllm.plugins.module_utils._build import git
 from ansible_collections.llmops.vllm.plugins.module_utils._build.installed import Distribution, Installed
-from ansible_collections.llmops.vllm.plugins.module_utils._host import files
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, owners
 
 SHOWN = 3  # files named in a finding
 KINDS = ("dir_info", "vcs_info", "archive_info")  # one of them stands in direct_url.json
@@ -228,21 +228,28 @@ else:
 
 
 def _starts(found: Installed) -> Iterator[Finding]:
-    """Run the program for its version, with the kernels loaded, in a process of its own: a torn library kills who loads it."""
+    """Run the program for its version, with the kernels loaded, in a process of its own: a torn library kills who loads it.
+
+    Root runs it as whoever can change it.
+    """
     kernels = "" if found.device in ("empty", "tpu") else _KERNELS
     code = f"{kernels}import runpy, sys; sys.argv = ['vllm', '--version']; runpy.run_path({found.program!r}, run_name='__main__')"
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("VLLM_")}
     try:
+        owner = owners.become(owners.whose(found.python, found.program, found.site, found.root))
         done = subprocess.run(
             [found.python, "-I", "-c", code],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd="/",
-            env=environment,
+            env=owners.environment(),
             timeout=PATIENCE,
             check=False,
+            **owner,
         )
+    except KeyError as e:
+        yield Finding("import", f"vLLM is not started, since it is in the hands of a user whom the host does not know: {e.args[0]}.", found.venv)
+        return
     except (OSError, subprocess.TimeoutExpired) as e:
         yield Finding("import", f"vLLM does not start: {e}.", found.python)
         return

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 from typing import Any
+
+from ansible_collections.llmops.vllm.plugins.module_utils._host import secrets
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Text:
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """What makes one build differ from another. Its digest is part of the build's id."""
+    """What makes one build differ from another. Its digest, with bare addresses, is part of the build's id."""
 
     mode: str
     python: str
@@ -36,7 +37,7 @@ class Wanted:
     layer: str = ""
     constraints: tuple[str, ...] = ()
     environment: str = ""
-    """A digest of it: the values may be secret."""
+    """A digest of it, and a slow one: the values may be secret."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,18 +65,21 @@ class Request:
     means: Means
 
     def secrets(self) -> list[str]:
-        """What must not be said: whatever the environment holds, and the credentials of addresses."""
-        urls = [self.means.repo, self.means.index_url, *self.means.extra_index_urls, self.wanted.wheel]
-        users = [m[1] for url in urls if (m := re.match(r"\w[\w+.-]*://([^/@]+)@", url))]
-        # A short value such as 1 or true is no secret, and masking it would make the log unreadable.
-        values = [value for value in self.means.environment.values() if len(value) >= 8]
-        return sorted({*values, *users, *(u.partition(":")[2] for u in users if ":" in u)}, key=len, reverse=True)
+        """What must not be said: whatever the environment holds, and what of the addresses is not bare."""
+        means, wanted = self.means, self.wanted
+        addresses = [means.repo, means.index_url, *means.extra_index_urls, wanted.wheel, *wanted.constraints]
+        values = {value for value in means.environment.values() if len(value) >= secrets.SHORT}
+        return sorted(values.union(*map(secrets.of_addresses, addresses)), key=len, reverse=True)
 
     def public(self) -> dict[str, Any]:
         """What may stand in a file that all can read."""
         told = {name: value for name, value in dataclasses.asdict(self.wanted).items() if value}
-        told["patches"] = [patch.name for patch in self.wanted.patches]
-        return {**told, "wheel": without_credentials(self.wanted.wheel)}
+        return {
+            **told,
+            "patches": [patch.name for patch in self.wanted.patches],
+            "wheel": secrets.bare(self.wanted.wheel),
+            "constraints": [secrets.bare(line) for line in self.wanted.constraints],
+        }
 
 
 def read(path: str) -> Request:
@@ -92,8 +96,3 @@ def read(path: str) -> Request:
 
 def _with_tuples(data: dict[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-
-
-def without_credentials(text: str) -> str:
-    """The text with the credentials of its addresses masked."""
-    return re.sub(r"(\b\w[\w+.-]*://)[^/@\s'\"]+@", r"\1***@", text)

@@ -15,8 +15,8 @@ import shutil
 from ansible_collections.llmops.vllm.plugins.module_utils._build import git
 from ansible_collections.llmops.vllm.plugins.module_utils._build.causes import BuildError
 from ansible_collections.llmops.vllm.plugins.module_utils._build.console import Console
-from ansible_collections.llmops.vllm.plugins.module_utils._build.request import Request, without_credentials
-from ansible_collections.llmops.vllm.plugins.module_utils._host import locks
+from ansible_collections.llmops.vllm.plugins.module_utils._build.request import Request
+from ansible_collections.llmops.vllm.plugins.module_utils._host import locks, secrets
 
 # What is compiled. A wheel's kernels are as old as the wheel.
 _COMPILED = re.compile(r"^(?:csrc|cmake|rust)/|(?:^|/)CMakeLists\.txt$|\.(?:cu|cuh|c|cc|cpp|h|hpp|rs)$")
@@ -96,7 +96,7 @@ def _missing(repository: str, request: Request, commit: str) -> BuildError:
     head = git.commit_of(repository, "refs/fetched/head")
     where = f"{request.means.ref}, which is at {head} now," if head else "what was fetched"
     return BuildError(
-        f"{without_credentials(request.means.repo)} has no commit {commit}: neither {where} nor the server offers it",
+        f"{request.means.repo} has no commit {commit}: neither {where} nor the server offers it",
         "Check vllm_build_commit and vllm_build_ref",
     )
 
@@ -150,5 +150,5 @@ def _ref(commit: str) -> str:
 
 def _name(url: str) -> str:
     """A directory for a repository: its own name, and a digest of its address without who asks."""
-    address = without_credentials(url)
+    address = secrets.bare(url)
     return f"{os.path.basename(address.rstrip('/')).removesuffix('.git')}-{hashlib.sha256(address.encode()).hexdigest()[:8]}.git"

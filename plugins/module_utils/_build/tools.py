@@ -16,7 +16,9 @@ from collections.abc import Sequence
 from ansible_collections.llmops.vllm.plugins.module_utils._build import causes
 from ansible_collections.llmops.vllm.plugins.module_utils._build.causes import BuildError
 from ansible_collections.llmops.vllm.plugins.module_utils._build.console import Console
+from ansible_collections.llmops.vllm.plugins.module_utils._build.installed import read_text
 from ansible_collections.llmops.vllm.plugins.module_utils._build.request import Request
+from ansible_collections.llmops.vllm.plugins.module_utils._host import secrets
 
 _NEEDS_CPU_TORCH = re.compile(r"No matching distribution found for torch==\S+\+cpu|no version of torch==\S+\+cpu")
 _SAID = "vllm_build said "
@@ -73,6 +75,18 @@ class Tool:
             code, output = self._attempt(command, environment or {}, [self.request.means.torch_index])
         if code:
             raise causes.explain(output, code, "the installer" if not nice else "the compilation")
+        self._forget_addresses()
+
+    def _forget_addresses(self) -> None:
+        """Only bare ones stay in what all can read: what was installed by its address bears that."""
+        for told in glob.glob(os.path.join(glob.escape(self.site), "*.dist-info", "direct_url.json")):
+            text = read_text(told)
+            if secrets.bare(text) != text:
+                _write(told, [secrets.bare(text)], 0o644)
+                record = os.path.join(os.path.dirname(told), "RECORD")
+                name = re.escape(os.path.relpath(told, self.site))
+                rows = re.sub(rf"(?m)^{name},.*$", lambda row: f"{row[0].partition(',')[0]},,", read_text(record))
+                _write(record, rows.splitlines(), 0o644)
 
     def uninstall(self, names: Sequence[str]) -> None:
         remove = (

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,6 +15,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import E
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.effective import DEFAULTS, Effective
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import MISSING
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
+from ansible_collections.llmops.vllm.plugins.module_utils._host import owners
 
 _SECONDS = 120
 _SCRIPT = """
@@ -33,18 +34,24 @@ print("answer:" + json.dumps(answer))
 
 
 def ask(python: str, config: Mapping[str, Any]) -> Effective:
-    """What the transformers of a Python make of a config, which it gets on its standard input."""
-    environment = dict(os.environ, HF_HUB_OFFLINE="1", TRANSFORMERS_VERBOSITY="error", PYTHONWARNINGS="ignore")
+    """What the transformers of a Python make of a config, which it gets on its standard input. It runs as whoever can change it."""
+    environment = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     try:
+        owner = owners.become(owners.whose(shutil.which(python) or python))
         process = subprocess.run(
-            [python, "-c", _SCRIPT],
+            [python, "-I", "-W", "ignore", "-c", _SCRIPT],
             input=json.dumps([dict(config), list(DEFAULTS)]),
-            env=environment,
+            env={**owners.environment(), **environment},
             capture_output=True,
             text=True,
             timeout=_SECONDS,
             check=False,
+            **owner,
         )
+    except KeyError as e:
+        raise RefusedError(
+            f"python: {python} is in the hands of a user whom the host does not know: {e.args[0]}"
+        ) from None
     except OSError as e:
         raise RefusedError(f"python: {python} can't be run: {e.strerror}") from None
     except subprocess.TimeoutExpired:

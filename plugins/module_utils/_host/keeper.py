@@ -18,6 +18,7 @@ import pwd
 import signal
 import subprocess
 import sys
+import tempfile
 from typing import Any
 
 
@@ -88,8 +89,12 @@ def let_go() -> None:
 
 
 def write(path: str, data: dict[str, Any]) -> None:
-    temporary = f"{path}.{os.getpid()}"
-    with open(temporary, "w", encoding="utf-8") as f:
+    # By a name that nobody can foresee: the directory may be another user's, and a link that lies there lead elsewhere.
+    descriptor, temporary = tempfile.mkstemp(
+        prefix=f".{os.path.basename(path)}.", suffix=".tmp", dir=os.path.dirname(path)
+    )
+    with open(descriptor, "w", encoding="utf-8") as f:
+        os.fchmod(descriptor, 0o644)
         json.dump(data, f)
     os.replace(temporary, path)
 

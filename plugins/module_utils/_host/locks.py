@@ -15,7 +15,8 @@ from collections.abc import Iterator
 def locked(path: str) -> Iterator[None]:
     """Hold an exclusive lock on the file, waiting for whoever holds it. The file stays, since removing it would race."""
     os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    # Where the directory is another user's, a link could have us make a file elsewhere.
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield

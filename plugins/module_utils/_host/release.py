@@ -17,11 +17,7 @@ import tempfile
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import files
-
-ROUNDS = 100_000
-"""So often the environment is digested, as there may be keys in it and the digest may be read by all: a guess has to cost."""
-
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, secrets
 
 SECRET = 0o600
 
@@ -45,10 +41,9 @@ class Release:
     @functools.cached_property
     def described(self) -> dict[str, Any]:
         """What release.json holds: the content, digests of the rest, and the id that is the digest of all that (12 hex digits)."""
-        environment = json.dumps(self.environment, sort_keys=True).encode()
         told = {
             **self.content,
-            "environment": hashlib.pbkdf2_hmac("sha256", environment, b"llmops.vllm", ROUNDS, 16).hex(),
+            "environment": secrets.digest(json.dumps(self.environment, sort_keys=True)),
             "launcher": hashlib.sha256(self.launcher.encode()).hexdigest()[:32],
         }
         return {**told, "id": hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]}

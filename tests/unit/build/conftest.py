@@ -13,6 +13,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._build import installe
 from ansible_collections.llmops.vllm.tests.unit.build.standin import PULL, Repository
 
 CLONE = Path(__file__).parents[3]
+HOST = ("files", "locks", "owners", "secrets")
 INSTALL = CLONE / "roles/vllm_build/files/install.py"
 
 
@@ -30,7 +31,7 @@ class Home:
         directory.mkdir(parents=True, exist_ok=True)
         shutil.copy(INSTALL, directory)
         utils = CLONE / "plugins/module_utils"
-        parts = [*sorted((utils / "_build").glob("*.py")), utils / "_host/files.py", utils / "_host/locks.py"]
+        parts = [*sorted((utils / "_build").glob("*.py")), *(utils / f"_host/{name}.py" for name in HOST)]
         (directory / "code.json").write_text(json.dumps({str(p.relative_to(CLONE)): p.read_text() for p in parts}))
         all_wanted = {"mode": "git", "python": sys.executable, "commit": commit, "kernels": "compile", "device": "cpu"}
         all_wanted.update({"layer": str(self.path), **wanted})

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import http.server
 import json
 import os
 import random
 import shutil
 import signal
 import subprocess
+import sys
+import threading
 import time
+import urllib.parse
 import zipfile
 from pathlib import Path
 
@@ -136,6 +141,62 @@ def test_kernels_of_a_wheel_and_the_warning_that_they_are_older(home, repository
         "The kernels are those of v0.32.0, but 1 files that are compiled were changed since (csrc/kernel.cu)" in warning
     )
     assert f"WARNING: {warning}" in output
+
+
+@pytest.fixture
+def server(repository, tmp_path):
+    """Gives the stand-in's wheel to who knows the password and the signature; its address without them."""
+    pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
+    subprocess.run([*pip, "-w", tmp_path / "wheels", f"git+{repository.url}@{repository.head}"], check=True)
+    (wheel,) = (tmp_path / "wheels").iterdir()
+    known = f"Basic {base64.b64encode(b'me:canary-password').decode()}"
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            allowed = self.path.endswith("?sig=canary-signature") and self.headers["Authorization"] == known
+            self.send_response(200 if allowed else 403)
+            self.end_headers()
+            if allowed:
+                self.wfile.write(wheel.read_bytes())
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"127.0.0.1:{server.server_port}/{urllib.parse.quote(wheel.name)}"
+        server.shutdown()
+
+
+def test_a_signed_address_of_a_wheel_stays_a_secret(home, server):
+    address = f"http://me:canary-password@{server}?sig=canary-signature"
+    wanted = {
+        "mode": "wheel",
+        "wheel": address,
+        "constraints": ["numpy @ https://canary-token@host/n.whl"],
+        "layer": "",
+    }
+    output, directory = home.build("wheel", {"offline": False}, **wanted)
+    assert last(output).startswith("INSTALLED vLLM 0.32.1.dev2+g")
+    assert judged(directory, proof.full) == []
+    assert stamp(directory)["request"]["wheel"] == f"http://{server}"
+    (told,) = directory.glob("venv/lib/python3*/site-packages/vllm-*.dist-info/direct_url.json")
+    assert json.loads(told.read_text())["url"] == f"http://{server}"
+    assert "canary" not in output
+    holding = {p.name for p in directory.rglob("*") if p.is_file() and b"canary-" in p.read_bytes()}
+    assert holding == {"request.json"}
+
+
+@pytest.mark.parametrize(
+    "wheel",
+    [
+        "https://host/v-1-cp38-abi3-linux_sparc.whl?sig=canary-123",
+        "http://127.0.0.1:1/v-1-py3-none-any.whl?s=canary-123",
+    ],
+)
+def test_a_failure_keeps_a_signature_a_secret(home, wheel):
+    output, _directory = home.build(
+        "wheel", {"offline": False, "environment": {"PIP_RETRIES": "0"}}, mode="wheel", wheel=wheel
+    )
+    assert last(output).startswith("FAILED: ")
+    assert "canary" not in output
 
 
 def test_the_tools_of_the_build_go_before_the_hosts(home, repository):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -188,6 +190,37 @@ def test_an_engine_that_does_not_start(build, kernels, why):
     findings = proof.full(installed.look(str(build / "venv")), proof.Wanted())
     assert [f.key for f in findings] == ["import"]
     assert why in findings[0].why
+
+
+@pytest.fixture
+def open_build(whole):
+    """A copy of the whole build where all can come, whose Python tells who it runs as."""
+    with tempfile.TemporaryDirectory() as name:  # pytest's own directories are closed to others
+        os.chmod(name, 0o755)
+        copy = Path(name, "builds", whole.name)
+        shutil.copytree(whole, copy, symlinks=True)
+        python = copy / "venv/bin/python"
+        python.unlink()
+        python.write_text('#!/bin/sh\necho "$(id -u) ${HOME-none} ${SECRET-none}"\nexit 1\n')
+        python.chmod(0o755)
+        yield copy
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be someone else")
+@pytest.mark.parametrize("theirs", ["venv.1/bin/python", "venv.1/lib/python3*/site-packages", "venv.1", "../../builds"])
+def test_root_does_not_run_what_others_can_change(open_build, monkeypatch, theirs):
+    monkeypatch.setenv("SECRET", "canary")
+    found = installed.look(str(open_build / "venv"))
+    (finding,) = proof.full(found, proof.Wanted())
+    assert finding.why == "vLLM does not start: 0 none none"
+    for path in open_build.glob(theirs):
+        shutil.chown(path, "nobody")
+    (finding,) = proof.full(found, proof.Wanted())
+    assert finding.why == f"vLLM does not start: {pwd.getpwnam('nobody').pw_uid} none none"
+    for path in open_build.glob(theirs):
+        os.chown(path, 54321, 54321)
+    (finding,) = proof.full(found, proof.Wanted())
+    assert "in the hands of a user whom the host does not know" in finding.why
 
 
 @pytest.fixture

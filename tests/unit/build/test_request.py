@@ -15,7 +15,8 @@ DATA = {
         "commit": "0" * 40,
         "picks": ["1" * 40],
         "patches": [{"name": "a.patch", "text": "hunter2 in a patch"}],
-        "wheel": "https://me:pass-word@host/vllm.whl",
+        "wheel": "https://me:pass-word@host/vllm.whl?signature=canary-signature#sha256=abc",
+        "constraints": ["torch @ https://me:canary-in-constraint@host/torch.whl?token=canary-token", "numpy<3"],
         "environment": "digest",
     },
     "means": {
@@ -47,7 +48,8 @@ def test_numbers_come_back_from_text(tmp_path):
 
 def test_what_all_may_read_has_no_secret(tmp_path):
     public = json.dumps(read(tmp_path).public())
-    assert "https://***@host/vllm.whl" in public
+    assert '"https://host/vllm.whl#sha256=abc"' in public
+    assert '"torch @ https://host/torch.whl", "numpy<3"' in public
     for secret in ("pass-word", "hunter2", "canary", "token-1234"):
         assert secret not in public
 
@@ -56,10 +58,19 @@ def test_the_log_has_no_secret(tmp_path, capfd):
     asked = read(tmp_path)
     console = Console(1, asked.secrets(), asked.means.environment)
     console.step(f"fetch from {asked.means.repo}")
-    console.attempt(["sh", "-c", 'echo "key $API_KEY of $MAX"; echo https://new:one@elsewhere/x; echo pass%40word'])
+    script = """
+    echo "key $API_KEY of $MAX"; echo https://new:one@elsewhere/x; echo https://elsewhere/x.whl?sig=new-canary
+    echo pass%40word, or pass@word; echo canary-signature; echo canary-in-constraint; echo canary-token
+    """
+    console.attempt(["sh", "-c", script])
     said = capfd.readouterr().out
     assert "[1/1] fetch from https://***@host/vllm.git" in said
     assert "key *** of 1" in said
     assert "https://***@elsewhere/x" in said
-    for secret in ("token-1234", "canary", "pass%40word", "new:one"):
+    assert "https://elsewhere/x.whl?***" in said
+    for secret in ("token-1234", "canary", "pass%40word", "pass@word", "new:one"):
         assert secret not in said
+
+
+def test_a_repository_of_ssh_leaves_the_log_readable(tmp_path):
+    assert "git" not in read(tmp_path, repo="ssh://git@host/vllm.git").secrets()

@@ -1,0 +1,98 @@
+"""Whom root becomes before it runs what others can change, and that it writes where it means to."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter import loading
+from ansible_collections.llmops.vllm.plugins.module_utils._host import keeper, locks, owners
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be someone else")
+NOBODY = pwd.getpwnam("nobody")
+WHO = '#!/bin/sh\necho "$(id -u) $(id -g) ${HOME-none} ${SECRET-none}" >> ../ids\necho \'answer:{"values": {}}\'\n'
+
+
+@pytest.fixture
+def place(monkeypatch):
+    """A directory of root's in which nobody can look, with a program in it that writes down who it runs as."""
+    with tempfile.TemporaryDirectory() as name:  # pytest's own directories are closed to others
+        os.chmod(name, 0o755)
+        ids = Path(name, "ids")
+        ids.touch()
+        ids.chmod(0o666)
+        program = Path(name, "venv/bin/python")
+        program.parent.mkdir(parents=True)
+        program.write_text(WHO.replace("../ids", str(ids)))
+        program.chmod(0o755)
+        monkeypatch.setenv("SECRET", "canary")
+        yield program
+
+
+@as_root
+@pytest.mark.parametrize("part", ["venv/bin/python", "venv/bin", "venv", ""])
+def test_a_part_of_the_way_is_enough(place, part):
+    assert owners.whose(str(place)) == 0
+    shutil.chown(place.parents[2] / part, "nobody")
+    assert owners.whose(str(place)) == NOBODY.pw_uid
+
+
+@as_root
+def test_a_link_of_theirs_to_what_is_roots(place):
+    theirs = place.parents[2] / "theirs"
+    theirs.mkdir()
+    (theirs / "venv").symlink_to(place.parents[1])
+    shutil.chown(theirs, "nobody")
+    assert owners.whose(str(theirs / "venv/bin/python")) == NOBODY.pw_uid
+    assert owners.whose(str(place)) == 0
+
+
+@as_root
+def test_a_link_of_roots_to_what_is_theirs(place):
+    link = place.parents[2] / "link"
+    link.symlink_to(place.parents[1])
+    shutil.chown(place.parents[1], "nobody")
+    assert owners.whose(str(link / "bin/python")) == NOBODY.pw_uid
+
+
+@as_root
+def test_a_python_is_asked_as_its_owner(place):
+    loading.ask(str(place), {})
+    shutil.chown(place, "nobody")
+    loading.ask(str(place), {})
+    ids = (place.parents[2] / "ids").read_text().splitlines()
+    assert [line.split()[0] for line in ids] == ["0", str(NOBODY.pw_uid)]
+    assert ids[1] == f"{NOBODY.pw_uid} {NOBODY.pw_gid} none none"
+
+
+@as_root
+def test_a_user_whom_the_host_does_not_know(place):
+    os.chown(place, 54321, 54321)
+    with pytest.raises(Exception, match=r"python: .* is in the hands of a user whom the host does not know: .*54321"):
+        loading.ask(str(place), {})
+
+
+def test_a_record_is_not_written_through_a_link(tmp_path):
+    """Laid where the record is written first, whatever was foreseen of its name."""
+    theirs = tmp_path / "theirs"
+    theirs.write_text("as it was")
+    (tmp_path / f"install.pid.{os.getpid()}").symlink_to(theirs)
+    (tmp_path / "install.pid").symlink_to(theirs)
+    keeper.write(str(tmp_path / "install.pid"), {"pid": 1})
+    assert theirs.read_text() == "as it was"
+    assert json.loads((tmp_path / "install.pid").read_text()) == {"pid": 1}
+    assert (tmp_path / "install.pid").stat().st_mode & 0o777 == 0o644
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_lock_makes_no_file_through_a_link(tmp_path):
+    (tmp_path / "lock").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic link"), locks.locked(str(tmp_path / "lock")):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
