@@ -97,6 +97,10 @@ options:
   user:
     description: The user that the job runs as, and that owns the snapshot.
     type: str
+  fetch:
+    description: Whether to fetch what is lacking. If not, it only looks at what is there, and asks nobody.
+    type: bool
+    default: true
   wait:
     description: Whether to wait for the job. If not, M(llmops.vllm.log_wait) follows it, and shows its progress.
     type: bool
@@ -294,6 +298,8 @@ class Snapshot:
             result.update(self.measure(record.listing, lacking))
             if not lacking and not self.request.deep:
                 return result
+        if not self.params["fetch"]:
+            return {"whole": False, **result}
         if self.module.check_mode:
             if lacking != []:
                 lacking = self.plan(result)
@@ -422,6 +428,7 @@ def main() -> None:
             "wheelhouse": {"type": "path"},
             "environment": {"type": "str", "default": "{}", "no_log": True},
             "user": {"type": "str"},
+            "fetch": {"type": "bool", "default": True},
             "wait": {"type": "bool", "default": True},
             "timeout": {"type": "int", "default": 14400},
         },

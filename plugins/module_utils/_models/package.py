@@ -20,12 +20,13 @@ from ansible_collections.llmops.vllm.plugins.module_utils._models import (
     huggingface,
     listing,
     request,
+    serving,
     snapshot,
     sources,
     web,
 )
 
-CODE = (files, locks, client, errors, fetcher, hub, huggingface, listing, request, snapshot, sources, web)
+CODE = (files, locks, client, errors, fetcher, hub, huggingface, listing, request, serving, snapshot, sources, web)
 
 
 def archive(main: ModuleType = fetcher) -> bytes:
