@@ -5,14 +5,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import glob
 import os
 import shutil
-from collections.abc import Iterator
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import files
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, locks
 
 
 def named(home: str) -> set[str] | None:
@@ -47,7 +44,7 @@ def prune(home: str, keep: int) -> list[str]:
     """Remove the surplus; what is being built stays."""
     removed = []
     for path in surplus(home, keep):
-        with _if_free(lock_of(path)) as free:
+        with locks.if_free(lock_of(path)) as free:
             if free:
                 # The stamp goes first: what is half removed is no build.
                 for name in ("build.json", "venv"):
@@ -60,21 +57,3 @@ def prune(home: str, keep: int) -> list[str]:
 
 def lock_of(build: str) -> str:
     return os.path.join(build, "build.lock")
-
-
-@contextlib.contextmanager
-def _if_free(path: str) -> Iterator[bool]:
-    """Hold a lock if nobody else does; a lock that was never made is free."""
-    try:
-        descriptor = os.open(path, os.O_RDWR)
-    except FileNotFoundError:
-        yield True
-        return
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        yield False
-    else:
-        yield True
-    finally:
-        os.close(descriptor)

@@ -1,0 +1,212 @@
+"""A model for a site of real hosts: what leaves the hub, and how long it takes, together and each for itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.llmops.vllm.tests.fleet.machine import wait_for
+from ansible_collections.llmops.vllm.tests.hub.hub import Hub
+from ansible_collections.llmops.vllm.tests.hub.python import with_huggingface_hub
+
+CLONE = Path(__file__).parents[2]
+HOSTS = 6
+PLAY = """
+- hosts: all
+  gather_facts: false
+  serial: "{{ batches | default('100%') }}"
+  roles:
+    - llmops.vllm.vllm_models
+"""
+
+
+def model(size: int) -> dict[str, bytes]:
+    """A model of so many bytes, in four parts."""
+    parts = {f"model-{n}.safetensors": random.Random(n).randbytes(size // 4) for n in range(4)}
+    return {"config.json": b"{}\n", **parts}
+
+
+@pytest.fixture(scope="module")
+def python():
+    return with_huggingface_hub()
+
+
+@pytest.fixture(scope="module")
+def fleet(fleets, python):
+    real = Path(os.path.realpath(python)).parents[1]
+    fleet = fleets(systemd=0, plain=HOSTS, binds=[python.parents[1], real])
+    for host in fleet.hosts:
+        host.run("chmod a+x /root")
+    return fleet
+
+
+@pytest.fixture
+def hub(fleet):
+    with Hub(fleet.gateway) as hub:
+        hub.add("some/target", model(8_000_000))
+        hub.add("some/drafter", model(400_000))
+        yield hub
+
+
+class Plays:
+    def __init__(self, fleet, hub, python, home, tmp_path) -> None:
+        self.fleet, self.hub, self.home, self.tmp_path = fleet, hub, home, tmp_path
+        wishes = {
+            f"vllm_models_{kind}": {"repo": f"some/{kind}", "revision": hub.repositories[f"some/{kind}"].names["main"]}
+            for kind in ("target", "drafter")
+        }
+        self.variables = {
+            "vllm_home": home,
+            "vllm_user": "root",
+            "vllm_models_endpoint": hub.url,
+            "vllm_models_python": str(python),
+            **wishes,
+        }
+        (tmp_path / "play.yml").write_text(PLAY)
+
+    def start(self, *options: str, **variables: object) -> subprocess.Popen[str]:
+        extra = self.tmp_path / "variables.json"
+        extra.write_text(json.dumps({**self.variables, **variables}))
+        return subprocess.Popen(
+            [
+                Path(sys.executable).with_name("ansible-playbook"),
+                *("-f", "10", "-i", self.fleet.inventory, "-e", f"@{extra}"),
+                *options,
+                self.tmp_path / "play.yml",
+            ],
+            cwd=CLONE,
+            env={**os.environ, "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+
+    def play(self, *options: str, well: bool = True, **variables: object) -> str:
+        process = self.start(*options, **variables)
+        said = process.communicate()[0]
+        print(said)
+        assert (process.returncode == 0) == well
+        return said
+
+    def prove(self, kinds=("target", "drafter")) -> None:
+        """Each host has each byte, and serves none."""
+        for host in self.fleet.hosts:
+            for kind in kinds:
+                repository = self.hub.repositories[f"some/{kind}"]
+                revision = repository.names["main"]
+                directory = f"{self.home}/models/some--{kind}/{revision}"
+                sums = host.run(f"cd {directory} && sha256sum *").stdout
+                import hashlib
+
+                told = {name: digest for digest, name in (line.split() for line in sums.splitlines())}
+                assert told == {
+                    name: hashlib.sha256(data).hexdigest() for name, data in repository.revisions[revision].items()
+                }
+            assert host.run("pgrep -f serve.pyz", check=False).stdout == ""
+
+
+@pytest.fixture
+def plays(fleet, hub, python, request, tmp_path):
+    return Plays(fleet, hub, python, f"/srv/{request.node.name.translate(str.maketrans('[] ', '---'))[:60]}", tmp_path)
+
+
+def size(hub, *kinds: str) -> int:
+    repositories = (hub.repositories[f"some/{kind}"] for kind in kinds or ("target", "drafter"))
+    return sum(sum(map(len, r.revisions[r.names["main"]].values())) for r in repositories)
+
+
+def changed(said: str) -> list[int]:
+    return list(map(int, re.findall(r"changed=(\d+)", said)))
+
+
+def test_the_bytes_leave_the_hub_once(plays, hub):
+    said = plays.play("-v", vllm_models_site="here")
+    plays.prove()
+    assert hub.sent == size(hub)
+    assert len({asked.path for asked in hub.asked if asked.sent}) == 10, "all by one host"
+    hub.forget()
+    again = plays.play(vllm_models_site="here")
+    assert changed(again) == [0] * HOSTS
+    assert hub.asked == []
+    token = re.findall(r"vllm_models_pass", said)
+    assert token == [], "the token of the run is not shown"
+
+
+def test_once_over_all_batches(plays, hub):
+    plays.play(vllm_models_site="here", batches=[1, "50%", "100%"])
+    plays.prove()
+    assert hub.sent == size(hub)
+
+
+def test_a_new_host_takes_it_from_one_that_has_it(plays, hub):
+    plays.play("--limit", "gpu2,gpu3", vllm_models_site="here")
+    hub.forget()
+    plays.play(vllm_models_site="here")
+    plays.prove()
+    assert hub.asked == [], "what is right is known from the one that has it"
+
+
+def test_two_sites_fetch_twice(plays, hub, fleet):
+    inventory = "{{ 'east' if inventory_hostname in ['gpu1', 'gpu2'] else 'west' }}"
+    (plays.tmp_path / "group_vars").mkdir()
+    (plays.tmp_path / "group_vars/all.yml").write_text(f'vllm_models_site: "{inventory}"\n')
+    plays.play()
+    plays.prove()
+    assert hub.sent == 2 * size(hub)
+
+
+def test_a_flipped_byte_of_one_comes_from_its_neighbour(plays, hub, fleet):
+    plays.play(vllm_models_site="here")
+    hub.forget()
+    victim = f"{plays.home}/models/some--target/{hub.repositories['some/target'].names['main']}/model-2.safetensors"
+    flip = f"import os; s = os.stat('{victim}'); f = open('{victim}', 'r+b'); f.seek(9); f.write(b'?'); f.close(); "
+    fleet.hosts[3].run(f"python3 -c \"{flip} os.utime('{victim}', ns=(s.st_atime_ns, s.st_mtime_ns))\"")
+    said = plays.play(vllm_models_site="here", vllm_models_verify="full")
+    plays.prove()
+    assert hub.sent == 0
+    assert [bool(count) for count in changed(said)] == [host.name == "gpu4" for host in fleet.hosts]
+
+
+def test_the_others_are_told_when_the_one_that_fetches_fails(plays, hub):
+    hub.repositories["some/target"].gated = True
+    said = re.sub(r"\s+", " ", plays.play(well=False, vllm_models_site="here"))
+    assert "some/target is gated, and no token was given" in said
+    assert "gpu1, which fetches some/target for the site here, does not have it; see there." in said
+    assert len(re.findall("is gated", said)) >= 1
+
+
+def test_a_lost_connection_does_not_end_a_fetch(plays, hub, fleet):
+    hub.speed = 2_000_000
+    play = plays.start("--limit", "gpu5")
+    wait_for("bytes come", lambda: hub.sent > 500_000 or play.poll() is not None, 120)
+    play.kill()
+    play.communicate()
+    plays.play("--limit", "gpu5")
+    assert hub.sent <= size(hub) + (1 << 20), "the job went on, and was joined"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("speed", [0, 20_000_000], ids=["as fast as it goes", "a line of 20 MB a second"])
+@pytest.mark.parametrize("site", ["", "here"], ids=["each for itself", "once for the site"])
+def test_measured(plays, hub, site, speed):
+    """Figures: 200 MB for six hosts."""
+    hub.add("some/target", model(200_000_000))
+    plays.variables["vllm_models_target"]["revision"] = hub.repositories["some/target"].names["main"]
+    hub.speed = speed
+    began = time.monotonic()
+    plays.play(vllm_models_site=site)
+    seconds = time.monotonic() - began
+    plays.prove()
+    said = f"{site or 'alone'}, line {speed // 10**6 or 'unlimited'} MB/s: {hub.sent / 1e6:.1f} MB left the hub, {seconds:.1f} s"
+    print(said, f"load {os.getloadavg()[0]:.1f}")
+    with open("/var/tmp/models-figures.txt", "a") as f:
+        f.write(f"{said}, load {os.getloadavg()}\n")
+    assert hub.sent == size(hub) * (1 if site else HOSTS)
