@@ -204,7 +204,7 @@ _TAKE: dict[str, Callable[[Recorder, Host, Stage | None, Result], None]] = {
     "drafter_config": Recorder._judged,
     "log_wait": Recorder._waited,
     "vllm_release": Recorder._written,
-    "vllm_info": Recorder._looked,
+    "vllm_instance_info": Recorder._looked,
     "set_fact": Recorder._handed_on,
 }
 

@@ -122,7 +122,7 @@ class Story:
         self.task(host, "vllm_verify", 25, "acceptance_probe", POOR)
         self.task(host, "vllm_verify", 0.1, failed=SHORT, task="Refuse a drafter that falls short")
         self.task(host, "", 0.1, "set_fact", {"ansible_facts": {"vllm_rollout_failed": "it"}})
-        self.task(host, "vllm_serve", 1, "vllm_info", {"current": CONTENT, "running": NEW, "proven": False})
+        self.task(host, "vllm_serve", 1, "vllm_instance_info", {"current": CONTENT, "running": NEW, "proven": False})
         self.serve(host, CURRENT)
         self.task(host, "vllm_verify", 4, "acceptance_probe", GOOD)
         self.task(
