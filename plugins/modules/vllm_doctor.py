@@ -95,6 +95,9 @@ servers:
     version:
       description: The version of vLLM that runs.
       type: str
+    digests:
+      description: SHA-256 of the C(config.json) of the target and the drafter.
+      type: dict
     acceptance_length:
       description: Of all drafts since its start, null where there were none.
       type: float

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.llmops.vllm.tests.fleet.host import Host
 from ansible_collections.llmops.vllm.tests.fleet.machine import wait_for
@@ -230,3 +231,22 @@ def test_what_is_well_has_nothing_said_against_it(ward):
     (server,) = ward.doctor()[ward.other.name]["servers"]
     assert [f for f in server["findings"] if f["severity"] != "note"] == []
     assert server["acceptance_length"] > 7
+
+
+def test_adopted(ward, tmp_path):
+    """The server of nohup becomes one of ours: the same arguments and paths, and its drafter mended."""
+    limits = ("-l", ward.one.name)
+    said = ward.serving.play("adopt", *limits, vllm_adopt_port=8001, vllm_adopt_to=str(tmp_path))
+    assert "serve the drafter from a copy with a mended config.json" in " ".join(said.split())
+    written = tmp_path / ward.one.name / "vllm.yml"
+    print(written.read_text())
+    pids = [pid for pid, args in served(ward.one).items() if "--port=8001" in args]
+    ward.one.run(f"kill {' '.join(map(str, pids))}")
+    variables = yaml.safe_load(written.read_text())
+    ward.serving.play("site", *limits, **variables, vllm_drafter_values={})
+    (ours,) = [server for server in ward.doctor()[ward.one.name]["servers"] if server["port"] == 8001]
+    assert ours["unit"] == "vllm-default.service"
+    assert ours["acceptance_length"] > 7
+    assert {**ours["flags"], "speculative-config": None} == {
+        **variables["vllm_serve_args"], "host": "127.0.0.1", "port": 8001, "speculative-config": None,
+    }  # fmt: skip

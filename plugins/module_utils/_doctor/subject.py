@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import json
 import os
 import time
@@ -127,5 +128,14 @@ class Subject:
             "acceptance_length": drafting.acceptance_length if drafting else None,
             "drafts": round(drafting.drafts) if drafting else None,
             "restarts": self.restarts,
+            "digests": {
+                name: _digest(path) for name, path in (("target", self.target), ("drafter", self.drafter)) if path
+            },
             "facts": json.loads(json.dumps(self.facts)),
         }
+
+
+def _digest(directory: str) -> str:
+    """SHA-256 of its config.json."""
+    with open(os.path.join(directory, "config.json"), "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()
