@@ -11,8 +11,10 @@ version_added: "0.1.0"
 author:
   - The llmops.vllm authors (@llmops)
 description:
-  - Listens to a run of any playbook that uses roles of this collection, and writes when it ends, well or not,
-    C(<playbook>-<time>.html), which is all in one file, and C(<playbook>-<time>.json), which holds the same.
+  - Listens to a run of any playbook that uses roles of this collection, and writes C(<playbook>-<time>.html), which is all in one file,
+    and C(<playbook>-<time>.json), which holds the same.
+  - Both are written as the run goes, at most a few seconds behind it. So a run that was interrupted, or whose controller was killed,
+    leaves what it came to, and says that it is unfinished.
   - Shows the hosts by batch with their verdicts, when each was at what, the acceptance by position before and after, what was wrong with
     the drafter's config, and what failed.
   - Takes only what the modules of this collection return and what a failed task says. What is marked C(no_log) is not read, and what
@@ -41,34 +43,41 @@ ansible.cfg: |
   directory = reports
 """
 
+import atexit
 import functools
-import json
 import os
+import threading
 import time
 from typing import Any, Callable
 
 from ansible import context
 from ansible.plugins.callback import CallbackBase
 
-from ansible_collections.llmops.vllm.plugins.plugin_utils.report.page import page
+from ansible_collections.llmops.vllm.plugins.plugin_utils.report.files import Files
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.record import Run
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.recorder import Recorder, Result
 
 OURS = "llmops.vllm."
 
+BEHIND = 1.0
+"""Seconds that what is written may be behind."""
+SHARE = 20
+"""So many times as long as the writing takes, it may be behind too, so that a large run isn't held up."""
+
 
 def _harmless(method: Callable[..., None]) -> Callable[..., None]:
-    """A fault of the report is one warning, and the end of the report."""
+    """One at a time. A fault of the report is one warning, and the end of the report."""
 
     @functools.wraps(method)
     def tried(self: CallbackModule, *args: Any, **kwargs: Any) -> None:
-        if self.broken:
-            return
-        try:
-            method(self, *args, **kwargs)
-        except Exception as e:
-            self.broken = True
-            self._display.warning(f"There will be no report of this run: {type(e).__name__}: {e}")
+        with self.lock:
+            if self.broken:
+                return
+            try:
+                method(self, *args, **kwargs)
+            except Exception as e:
+                self.broken = True
+                self._display.warning(f"There will be no report of this run: {type(e).__name__}: {e}")
 
     return tried
 
@@ -79,12 +88,19 @@ class CallbackModule(CallbackBase):
     CALLBACK_NAME = "llmops.vllm.report"
     CALLBACK_NEEDS_ENABLED = True
 
-    broken = False
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.lock = threading.RLock()
+        self.broken, self.over, self.waiting = False, True, False
+        # Of an interruption Ansible tells nobody.
+        atexit.register(self._end_early, os.getpid())
 
     @_harmless
     def v2_playbook_on_start(self, playbook: Any) -> None:
         name = os.path.splitext(os.path.basename(playbook._file_name))[0]
         self.recorder = Recorder(name, time.time(), bool(context.CLIARGS.get("check")))
+        self.files = Files(self.get_option("directory"))
+        self.pause, self.over = BEHIND, False
 
     @_harmless
     def v2_playbook_on_play_start(self, play: Any) -> None:
@@ -92,8 +108,17 @@ class CallbackModule(CallbackBase):
         self.recorder.play(play._uuid, play.get_name(), hosts["ansible_play_hosts_all"], hosts["ansible_play_batch"])
 
     @_harmless
+    def v2_playbook_on_no_hosts_remaining(self) -> None:
+        self.recorder.cut()
+
+    @_harmless
     def v2_runner_on_start(self, host: Any, task: Any) -> None:
-        self.recorder.start(host.get_name(), _role(task), time.time())
+        self.recorder.start(host.get_name(), _role(task), time.time(), task.name or task.get_name())
+        self._soon()
+
+    @_harmless
+    def v2_runner_on_skipped(self, result: Any) -> None:
+        self.recorder.skip(_of(result, "host").get_name())
 
     @_harmless
     def v2_runner_on_ok(self, result: Any) -> None:
@@ -105,9 +130,9 @@ class CallbackModule(CallbackBase):
 
     @_harmless
     def v2_runner_on_unreachable(self, result: Any) -> None:
-        self._end(result, failed=True)
+        self._end(result, failed=True, lost=True)
 
-    def _end(self, result: Any, failed: bool = False) -> None:
+    def _end(self, result: Any, failed: bool = False, lost: bool = False) -> None:
         task = _of(result, "task")
         data = _of(result, "result")
         hidden = task.no_log is True or "censored" in data or data.get("_ansible_no_log")
@@ -120,33 +145,43 @@ class CallbackModule(CallbackBase):
                 data=None if hidden else data,
                 at=time.time(),
                 failed=failed,
+                lost=lost,
             )
         )
+        self._soon()
+
+    def _soon(self) -> None:
+        """Has what is known written in a moment, with all that comes until then."""
+        if not self.waiting:
+            self.waiting = True
+            timer = threading.Timer(self.pause, self._write_so_far)
+            timer.daemon = True
+            timer.start()
+
+    @_harmless
+    def _write_so_far(self) -> None:
+        self.waiting = False
+        if self.over:
+            return
+        began = time.monotonic()
+        run = self.recorder.so_far(time.time())
+        if run:
+            self.files.write(run)
+        self.pause = max(BEHIND, SHARE * (time.monotonic() - began))
 
     @_harmless
     def v2_playbook_on_stats(self, stats: Any) -> None:
-        run = self.recorder.finish(time.time(), stats.failures, stats.dark)
+        self._finish(self.recorder.finish(time.time(), stats.failures, stats.dark))
+
+    @_harmless
+    def _end_early(self, pid: int) -> None:
+        if pid == os.getpid() and not self.over:  # and in none of its forks
+            self._finish(self.recorder.so_far(time.time()))
+
+    def _finish(self, run: Run | None) -> None:
+        self.over = True
         if run:
-            self._display.display(f"Report: {write(run, self.get_option('directory'))}")
-
-
-def write(run: Run, directory: str) -> str:
-    """Writes both files, whole or not at all, and returns the page's path."""
-    os.makedirs(directory, exist_ok=True)
-    stamp = "".join(c for c in run.started if c.isalnum())[:15]
-    name = os.path.join(directory, f"{run.playbook}-{stamp}Z")
-    # Two runs may begin within a second.
-    taken = 1
-    while os.path.lexists(f"{name}.json"):
-        taken += 1
-        name = os.path.join(directory, f"{run.playbook}-{stamp}Z-{taken}")
-    texts = {"html": page(run), "json": json.dumps(run.data(), indent=2, ensure_ascii=False) + "\n"}
-    for kind, text in texts.items():
-        part = f"{name}.{kind}.{os.getpid()}"
-        with open(part, "w", encoding="utf-8") as f:
-            f.write(text)
-        os.replace(part, f"{name}.{kind}")
-    return f"{name}.html"
+            self._display.display(f"Report: {self.files.write(run)}")
 
 
 def _of(result: Any, name: str) -> Any:

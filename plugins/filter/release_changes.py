@@ -43,11 +43,13 @@ from collections.abc import Mapping
 from typing import Any, Callable
 
 NAMES = {"build": "build", "target": "target", "drafter": "drafter", "url": "address"}
+SPEAKING = ("id", "version", "path")
+"""These need no name beside them."""
 
 
 def release_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     told = [
-        f"{name}: {_words(before.get(key))} -> {_words(after.get(key))}"
+        f"{name}: {_words(before.get(key), after.get(key))} -> {_words(after.get(key), before.get(key))}"
         for key, name in NAMES.items()
         if before.get(key) != after.get(key)
     ]
@@ -64,10 +66,15 @@ def release_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list
     return told
 
 
-def _words(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return " ".join(str(v) for v in value.values() if isinstance(v, (str, int))) or "none"
-    return str(value)
+def _words(value: Any, other: Any) -> str:
+    """What tells a value from the other one. A digest does only where the path is the same: that of an overlay holds it already."""
+    if not isinstance(value, Mapping):
+        return str(value)
+    than = other if isinstance(other, Mapping) else {}
+    told = {key: v for key, v in value.items() if isinstance(v, (str, int)) and v != than.get(key)}
+    if "path" in told:
+        told.pop("digest", None)
+    return " ".join(str(v) if key in SPEAKING else f"{key} {str(v)[:12]}" for key, v in told.items()) or "none"
 
 
 class FilterModule:

@@ -14,7 +14,8 @@ description:
   - Holds what the engine logged of itself against what was to be launched. The layers of the target that it hands to the drafter have to be
     those that the drafter was trained on, and the version that runs has to be the build's.
   - An engine that names no layers has silently taken its defaults, so that is a fault as well.
-  - Judges launches only. The log of a server that was started long ago may have lost its beginning.
+  - The engine says all that when it starts, and its version first. So a server that was already up is judged too, unless its log has lost
+    that beginning, as a journal may that was rotated.
 options:
   _input:
     description:
@@ -43,10 +44,10 @@ from typing import Any, Callable
 
 
 def runtime_faults(server: Mapping[str, Any]) -> list[str]:
-    if not server.get("launched"):
-        return []
     content = server.get("content") or {}
     told = (server.get("log") or {}).get("facts") or {}
+    if not server.get("launched") and not told.get("version"):
+        return []
     return [*_layers(content.get("drafter") or {}, told), *_version(content.get("build") or {}, told)]
 
 

@@ -96,6 +96,10 @@ current_proven:
   description: Whether the current release was measured, and passed.
   returned: success
   type: bool
+current_measured:
+  description: What M(llmops.vllm.acceptance_probe) returned of the current release, empty if it was not measured.
+  returned: success
+  type: dict
 """
 
 import json
@@ -137,7 +141,7 @@ def write(module: AnsibleModule, instance: str, wanted: release.Release, user: s
     # In check mode the user may be one that an earlier task would have made.
     ids = None if module.check_mode else release.owner(user)
     changed = bool(release.differing(path, wanted, ids))
-    current, proven = release.current(instance)
+    current, proven, measured = release.current(instance)
     if not module.check_mode:
         release.make_cache(instance, user, ids)
     if not os.path.isdir(path):
@@ -151,6 +155,7 @@ def write(module: AnsibleModule, instance: str, wanted: release.Release, user: s
         "content": described,
         "current": current,
         "current_proven": proven,
+        "current_measured": measured,
     }
     if changed:
         result["diff"] = {"before": _text(current), "after": _text(described)}

@@ -47,3 +47,31 @@ def test_a_good_server_on_its_port_is_left_alone(site, tmp_path):
     assert run.code != 0
     assert f"is occupied by pid {os.getpid()}" in re.sub(r"\s+", " ", run.output)
     assert not (tmp_path / "compare.json").exists()
+
+
+@pytest.mark.long
+def test_two_releases_take_turns_and_what_was_served_is_served_again(site, tmp_path):
+    """The two of the first test, by name: before, after, after, before."""
+    found, mended = releases = launched(site)
+    assert site.play("restart").code == 0
+    report = tmp_path / "compare.json"
+    run = site.play("compare", vllm_compare_releases=releases, vllm_compare_rounds=2, vllm_compare_report=str(report))
+    assert run.code == 0
+
+    figures = json.loads(report.read_text())
+    assert figures["before"]["acceptance_rate"] <= 0.05
+    assert figures["after"]["acceptance_rate"] >= 0.95
+    speeds = [figures[name]["each_tokens_per_second"] for name in ("before", "after")]
+    assert [len(each) for each in speeds] == [2, 2]
+    assert max(speeds[0]) < min(speeds[1])
+    assert launched(site) == [found, mended, mended, found, mended, found, mended]
+    assert processes.alive(site.record)
+    assert site.record.argv[-1] == str(site.home / f"releases/{mended}/launch.py")
+
+
+def launched(site):
+    """The releases in the order of their launches, as their logs tell."""
+    return [
+        log.name.rpartition("-")[0]
+        for log in sorted((site.home / "log").iterdir(), key=lambda log: log.stat().st_ctime_ns)
+    ]

@@ -15,7 +15,7 @@ import shutil
 import stat
 import tempfile
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 
@@ -171,10 +171,18 @@ def make_cache(instance: str, user: str, ids: tuple[int, int] | None) -> None:
         os.chown(path, *ids, follow_symlinks=False)
 
 
-def current(instance: str) -> tuple[dict[str, Any], bool]:
-    """What release.json of the current release holds, {} if there is none, and whether its evidence says that it passed."""
+class Current(NamedTuple):
+    """What release.json of the current release holds, {} if there is none; whether its evidence says that it passed; what was measured."""
+
+    content: dict[str, Any]
+    proven: bool
+    measured: dict[str, Any]
+
+
+def current(instance: str) -> Current:
     evidence = files.read_json(os.path.join(instance, "current", "evidence.json"))
-    return files.read_json(os.path.join(instance, "current", "release.json")), evidence.get("verdict") == "pass"
+    content = files.read_json(os.path.join(instance, "current", "release.json"))
+    return Current(content, evidence.get("verdict") == "pass", evidence.get("measured") or {})
 
 
 def _json(data: Any) -> bytes:

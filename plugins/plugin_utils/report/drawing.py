@@ -14,7 +14,7 @@ ROLES = ("host", "build", "models", "drafter", "serve", "verify")
 NAMED, INITIAL = 11, 3
 """Percent of the run that a stage has to last for its name, or its first letter, to be written into it."""
 
-BAR, GAP, HEIGHT, LETTERS = 20, 9, 110, 15
+BAR, GAP, HEIGHT, LETTERS = 24, 9, 110, 15
 
 
 def timeline(host: Host, whole: float) -> Markup:

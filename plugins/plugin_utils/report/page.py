@@ -18,7 +18,7 @@ from ansible_collections.llmops.vllm.plugins.plugin_utils.report.record import F
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.tags import Content, Markup, tag
 
 FEW = 8
-"""So many hosts are shown in full at once; of more, those on which the run failed, and no more than so many of them."""
+"""So many hosts are shown in full at once; of more, those that are not well or not done, and no more than so many of them."""
 # Nothing may be fetched, and nothing may run.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 FIGURES: tuple[tuple[str, Callable[[Measurement], str]], ...] = (
@@ -44,7 +44,9 @@ def page(run: Run) -> str:
 
 
 def _header(run: Run) -> Markup:
-    mark = tag("span", {"passed": "✓", "failed": "✗"}[run.verdict], class_="mark", aria_hidden="true")
+    mark = tag(
+        "span", {"passed": "✓", "failed": "✗", "unfinished": "…"}[run.verdict], class_="mark", aria_hidden="true"
+    )
     bad = [host for host in run.hosts if host.bad]
     links: list[Content] = [[" ", tag("a", host.name, href=f"#{anchor(run, host)}")] for host in bad[:FEW]]
     more = f" and {len(bad) - FEW} more" if len(bad) > FEW else ""
@@ -58,6 +60,7 @@ def _header(run: Run) -> Markup:
             f", {words.span(run.seconds)}",
             ", in check mode: nothing was changed" if run.check else "",
         ),
+        tag("p", "So far. If the run is over, it was interrupted here.") if run.verdict == "unfinished" else None,
         tag("nav", "What went wrong:", links, more, aria_label="What went wrong") if bad else None,
         class_=run.verdict,
     )
@@ -159,9 +162,9 @@ def _finding(finding: Finding, hosts: list[str]) -> Markup:
 
 
 def _parts(run: Run) -> Markup | None:
-    reached = sorted((host for host in run.hosts if host.touched), key=lambda host: not host.bad)
+    reached = sorted((host for host in run.hosts if host.touched), key=lambda host: host.grade == "good")
     if not reached:
         return None
     few = len(reached) <= FEW
-    shown = (part(run, host, opened=few or (host.bad and n < FEW)) for n, host in enumerate(reached))
+    shown = (part(run, host, opened=few or (host.grade != "good" and n < FEW)) for n, host in enumerate(reached))
     return tag("section", tag("h2", "Host by host"), shown)

@@ -19,8 +19,14 @@ def anchor(run: Run, host: Host) -> str:
 def part(run: Run, host: Host, opened: bool) -> Markup:
     summary = tag("summary", tag("b", host.name), f" {words.MARKS[host.verdict]} {host.verdict}", class_=host.grade)
     # A link to something within details opens them.
+    doing = tag("p", "At: ", tag("b", host.doing), class_="doing") if host.doing else None
     content = tag(
-        "div", _failures(host), _acceptance(host), tag("div", _changes(host), _stages(host)), id=anchor(run, host)
+        "div",
+        doing,
+        _failures(host),
+        _acceptance(host),
+        tag("div", _changes(host), _stages(host)),
+        id=anchor(run, host),
     )
     return tag("details", summary, content, class_="part", **({"open": ""} if opened else {}))
 

@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, the llmops.vllm authors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is known of a run when it has ended. The JSON is this as it stands, and the page is made of it."""
+"""What is known of a run, when it has ended or so far. The JSON is this as it stands, and the page is made of it."""
 
 from __future__ import annotations
 
@@ -30,9 +30,12 @@ class Stage:
 
 @dataclasses.dataclass
 class Measurement:
-    """What acceptance_probe returned. Fractions are from 0 to 1; None is what could not be measured."""
+    """What acceptance_probe returned. Fractions are from 0 to 1; None is what could not be measured.
 
-    at: float
+    at: seconds since the run began, None if it was not in this run.
+    """
+
+    at: float | None
     release: str | None
     back: bool
     verdict: str
@@ -73,9 +76,10 @@ class Host:
     """One host's part in a run.
 
     verdict: `passed` (measured), `done` (without a measurement), `went back` (failed, and what served before is proven again),
-    `kept` (failed before what serves was touched), `failed`, `unreachable`, or `not reached`.
+    `kept` (failed before what serves was touched), `failed`, `unreachable`, `unfinished` (the run went no further with it), or
+    `not reached`.
     batch: counted from 1, None if it was never its turn. release: what it serves as far as is known; tried: the release that was written
-    in this run.
+    in this run. before: what was measured earlier of the release that served until then. doing: the task that it is at, or was when the run was interrupted.
     """
 
     name: str
@@ -85,10 +89,12 @@ class Host:
     release: str | None = None
     tried: str | None = None
     stages: list[Stage] = dataclasses.field(default_factory=list)
+    before: Measurement | None = None
     measurements: list[Measurement] = dataclasses.field(default_factory=list)
     findings: list[Finding] = dataclasses.field(default_factory=list)
     changes: list[str] = dataclasses.field(default_factory=list)
     failures: list[Failure] = dataclasses.field(default_factory=list)
+    doing: str | None = None
 
     @property
     def touched(self) -> bool:
@@ -101,7 +107,7 @@ class Host:
     @property
     def grade(self) -> str:
         """`good`, `bad`, `warning` or `none`."""
-        return BAD.get(self.verdict, "none" if self.verdict == "not reached" else "good")
+        return {**BAD, "unfinished": "warning", "not reached": "none"}.get(self.verdict, "good")
 
     @property
     def seconds(self) -> float:
@@ -111,7 +117,10 @@ class Host:
 
 @dataclasses.dataclass
 class Run:
-    """One run of a playbook. started: ISO 8601, in UTC; check: whether it only said what it would do."""
+    """One run of a playbook. started: ISO 8601, in UTC; check: whether it only said what it would do.
+
+    verdict: `passed`, `failed`, or `unfinished` as long as it goes on, and for ever if it was interrupted.
+    """
 
     playbook: str
     started: str

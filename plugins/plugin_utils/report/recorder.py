@@ -29,7 +29,8 @@ HIDDEN = "What it said is hidden (no_log)."
 class Result:
     """The end of a task on a host. role: of this collection, without its name; module: likewise, or set_fact; both are empty for others.
 
-    data: what the module returned, None where that is hidden. failed: whether that ended the block, or the play.
+    data: what the module returned, None where that is hidden. failed: whether that ended the block, or the play. lost: whether the host
+    could not be reached.
     """
 
     host: str
@@ -39,6 +40,7 @@ class Result:
     data: Mapping[str, Any] | None
     at: float
     failed: bool = False
+    lost: bool = False
 
 
 @dataclasses.dataclass
@@ -68,6 +70,9 @@ class Recorder:
         self._hosts: dict[str, Host] = {}
         self._work: dict[str, _Work] = {}
         self._untouched: set[str] = set()
+        self._failed: set[str] = set()  # by the last that was heard of them
+        self._lost: set[str] = set()
+        self._cut: set[str] = set()
 
     def play(self, uuid: str, name: str, everyone: Sequence[str], batch: Collection[str]) -> None:
         """A play begins, or the next batch of it. everyone: all hosts of the play, whenever their turn is."""
@@ -75,10 +80,19 @@ class Recorder:
             self._plays.append(_Play(uuid, name, everyone, []))
         self._plays[-1].batches.append(batch)
 
-    def start(self, host: str, role: str, at: float) -> None:
+    def cut(self) -> None:
+        """The play goes no further, not even with those of the batch that are well."""
+        self._cut.update(self._plays[-1].batches[-1] if self._plays else ())
+
+    def start(self, host: str, role: str, at: float, task: str = "") -> None:
         """A task begins on a host."""
-        if not role:
-            return
+        self._failed.discard(host)
+        if role:
+            self._begin(host, role, at)
+        if host in self._hosts:
+            self._hosts[host].doing = mask(task)
+
+    def _begin(self, host: str, role: str, at: float) -> None:
         self._plays[-1].ours = True
         known = self._hosts.setdefault(host, Host(host))
         known.play, known.batch = self._plays[-1].name, len(self._plays[-1].batches)
@@ -87,8 +101,18 @@ class Recorder:
         if role != "vllm" and (work is None or work.role != role or (work.stage and work.stage.failed)):
             self._work[host] = _Work(role, at)
 
+    def skip(self, host: str) -> None:
+        """A task was not for a host."""
+        if host in self._hosts:
+            self._hosts[host].doing = None
+
     def end(self, result: Result) -> None:
         """A task ended on a host, and was not skipped."""
+        self.skip(result.host)
+        if result.failed:
+            self._failed.add(result.host)
+        if result.lost:
+            self._lost.add(result.host)
         host = self._hosts.get(result.host)
         if host is None:
             if not result.failed:
@@ -119,22 +143,9 @@ class Recorder:
 
     def _measured(self, host: Host, _stage: Stage | None, result: Result) -> None:
         data = result.data or {}
-        if "verdict" not in data:
-            return
-        host.measurements.append(
-            Measurement(
-                at=round(result.at - self._began, 1),
-                release=host.release,
-                back=bool(host.failures),
-                verdict=data["verdict"],
-                diagnosis=mask(data.get("diagnosis") or ""),
-                acceptance_length=data.get("acceptance_length"),
-                acceptance_rate=data.get("acceptance_rate"),
-                per_position=list(data.get("per_position") or []),
-                tokens_per_second=data.get("tokens_per_second"),
-                drafts=data.get("drafts"),
-            )
-        )
+        if "verdict" in data:
+            at = round(result.at - self._began, 1)
+            host.measurements.append(_measurement(data, at, host.release, bool(host.failures)))
 
     def _judged(self, host: Host, _stage: Stage | None, result: Result) -> None:
         host.findings = [
@@ -155,6 +166,8 @@ class Recorder:
         host.tried, host.release = data.get("id"), before.get("id")
         if before and before.get("id") != data.get("id"):
             host.changes = [mask(line) for line in release_changes(before, data.get("content") or {})]
+            measured = data.get("current_measured") or {}
+            host.before = _measurement(measured, None, host.release, False) if "verdict" in measured else None
 
     def _looked(self, host: Host, _stage: Stage | None, result: Result) -> None:
         data = result.data or {}
@@ -166,17 +179,30 @@ class Recorder:
         served = ((result.data or {}).get("ansible_facts") or {}).get("vllm_serve_result") or {}
         host.release = (served.get("content") or {}).get("id") or host.release
 
+    def so_far(self, at: float) -> Run | None:
+        """The record while the run goes on. None as long as nothing of this collection was run."""
+        for name, work in self._work.items():
+            if work.stage and self._hosts[name].doing:
+                work.stage.seconds = round(at - work.started, 1)
+        going = set(self._plays[-1].batches[-1]) if self._plays else set()
+        run = self._run(at, lambda host: self._verdict(host, self._failed, self._lost, going))
+        return run and dataclasses.replace(run, verdict="unfinished")
+
     def finish(self, at: float, failed: Collection[str], unreachable: Collection[str]) -> Run | None:
         """The record, or None if nothing of this collection was run."""
+        return self._run(at, lambda host: self._verdict(host, failed, unreachable, self._cut))
+
+    def _run(self, at: float, verdict: Callable[[Host], str]) -> Run | None:
         plays = [play for play in self._plays if play.ours]
         if not plays:
             return None
+        plays_of: dict[str, str] = {}
         for play in plays:
             for name in play.everyone:
-                self._hosts.setdefault(name, Host(name, play.name))
-        hosts = [self._hosts[name] for name in dict.fromkeys(name for play in plays for name in play.everyone)]
+                plays_of.setdefault(name, play.name)
+        hosts = [self._hosts.get(name) or Host(name, play) for name, play in plays_of.items()]
         for host in hosts:
-            host.verdict = self._verdict(host, failed, unreachable)
+            host.verdict = verdict(host)
         return Run(
             playbook=self._playbook,
             started=datetime.fromtimestamp(self._began, timezone.utc).isoformat(timespec="seconds"),
@@ -186,17 +212,22 @@ class Recorder:
             hosts=hosts,
         )
 
-    def _verdict(self, host: Host, failed: Collection[str], unreachable: Collection[str]) -> str:
+    def _verdict(
+        self, host: Host, failed: Collection[str], unreachable: Collection[str], unfinished: Collection[str]
+    ) -> str:
         last = host.measurements[-1] if host.measurements else None
+        passed = last is not None and last.verdict == "pass"
         if host.name in unreachable:
             return "unreachable"
         if host.name in failed:
-            if last and last.back and last.verdict == "pass":
+            if last and last.back and passed:
                 return "went back"
             return "kept" if host.name in self._untouched else "failed"
         if host.batch is None:
             return "not reached"
-        return "passed" if last and last.verdict == "pass" else "done"
+        if host.name in unfinished and not passed:
+            return "unfinished"
+        return "passed" if passed else "done"
 
 
 _TAKE: dict[str, Callable[[Recorder, Host, Stage | None, Result], None]] = {
@@ -207,6 +238,21 @@ _TAKE: dict[str, Callable[[Recorder, Host, Stage | None, Result], None]] = {
     "vllm_instance_info": Recorder._looked,
     "set_fact": Recorder._handed_on,
 }
+
+
+def _measurement(data: Mapping[str, Any], at: float | None, release: str | None, back: bool) -> Measurement:
+    return Measurement(
+        at=at,
+        release=release,
+        back=back,
+        verdict=data["verdict"],
+        diagnosis=mask(data.get("diagnosis") or ""),
+        acceptance_length=data.get("acceptance_length"),
+        acceptance_rate=data.get("acceptance_rate"),
+        per_position=list(data.get("per_position") or []),
+        tokens_per_second=data.get("tokens_per_second"),
+        drafts=data.get("drafts"),
+    )
 
 
 def _short(role: str) -> str:

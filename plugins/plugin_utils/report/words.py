@@ -19,6 +19,7 @@ MARKS = {
     "kept": "↷",
     "failed": "✗",
     "unreachable": "✗",
+    "unfinished": "…",
     "not reached": "○",
 }
 """Beside the words of the verdicts, in the order in which they are counted."""
@@ -60,8 +61,13 @@ def counted(found: list[Host]) -> str:
 
 
 def compared(host: Host) -> list[tuple[str, Measurement]]:
-    """The first measurement and the last, with what they are to each other; or the one that there is."""
+    """The first measurement and the last, with what they are to each other; or the one that there is.
+
+    Where there is one, the first is what was known before of another release.
+    """
     measured = host.measurements
+    if len(measured) == 1 and host.before and host.before.release != measured[0].release:
+        measured = [host.before, *measured]
     if len(measured) < 2:
         return [("back" if one.back else "measured", one) for one in measured]
     names = ("fell short", "back") if measured[-1].back else ("before", "after")

@@ -25,7 +25,15 @@ def test_the_same_is_no_change():
     ("change", "said"),
     [
         ({"build": {"id": "wheel-0.33.0", "version": "0.33.0"}}, "build: wheel-0.32.0 0.32.0 -> wheel-0.33.0 0.33.0"),
-        ({"drafter": {"path": "/overlays/d-2", "digest": "2"}}, "drafter: /overlays/d-1 1 -> /overlays/d-2 2"),
+        ({"drafter": {"path": "/overlays/d-2", "digest": "2"}}, "drafter: /overlays/d-1 -> /overlays/d-2"),
+        (
+            {"drafter": {"path": "/overlays/d-1", "digest": "2" * 64, "expected_aux_layers": [2]}},
+            "drafter: digest 1 -> digest 222222222222",
+        ),
+        (
+            {"drafter": {**BEFORE["drafter"], "num_speculative_tokens": 7}},
+            "drafter: none -> num_speculative_tokens 7",
+        ),
         (
             {"argv": ["/venv/bin/vllm", "serve", "/models/target", "--max-num-seqs=8"]},
             "arguments: --enforce-eager --max-num-seqs=4 -> --max-num-seqs=8",

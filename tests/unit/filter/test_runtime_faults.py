@@ -50,5 +50,12 @@ def test_a_version_that_tells_less_or_more_is_the_same(version):
 
 def test_only_what_is_known_is_judged():
     assert runtime_faults(server({"auxiliary_layers": [9]}, expected_aux_layers=None)) == []
-    assert runtime_faults(server({}, launched=False)) == []
     assert runtime_faults({"launched": True, "content": {}, "log": {"skipped": True}}) == []
+
+
+def test_a_server_that_was_already_up_is_judged_if_its_log_has_its_beginning():
+    assert runtime_faults(server(RIGHT, launched=False)) == []
+    (fault,) = runtime_faults(server({"version": RIGHT["version"]}, launched=False))
+    assert "took its defaults for the drafter in silence" in fault
+    assert runtime_faults(server({}, launched=False)) == []
+    assert runtime_faults(server({"kv_tokens": 164472}, launched=False)) == [], "rotated away"

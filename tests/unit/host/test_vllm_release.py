@@ -124,10 +124,11 @@ def test_the_current_release_is_told(write, tmp_path, verdict, proven):
     first = write()
     (tmp_path / "one/current").symlink_to(f"releases/{first['id']}")
     if verdict:
-        (Path(first["path"]) / "evidence.json").write_text(json.dumps({"verdict": verdict}))
+        (Path(first["path"]) / "evidence.json").write_text(json.dumps({"verdict": verdict, "measured": {"drafts": 9}}))
     second = write(launcher="")
     assert second["current"] == first["content"]
     assert second["current_proven"] is proven
+    assert second["current_measured"] == ({"drafts": 9} if verdict else {})
 
 
 def test_what_a_killed_run_left_is_cleared(write, tmp_path):

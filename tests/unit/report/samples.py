@@ -60,6 +60,7 @@ GOOD = {
     "tokens_per_second": 356.2,
     "drafts": 129,
 }
+EARLIER = {**GOOD, "acceptance_length": 6.31, "tokens_per_second": 301.7, "drafts": 160}
 POOR = {
     "verdict": "fail",
     "diagnosis": "Nearly nothing is accepted, at no position. The drafter is wired up wrongly: its mask token or its layers are others than it was trained on.",
@@ -69,6 +70,7 @@ POOR = {
     "tokens_per_second": 41.2,
     "drafts": 1005,
 }
+WRITTEN = {"id": NEW, "content": CONTENT, "current": CURRENT, "current_measured": EARLIER}
 SHORT = "Acceptance length 1.01, less than the 7.00 wanted.\nEvidence: 12 of 7035 drafted tokens accepted (0.2%) in 1005 drafts."
 
 
@@ -111,13 +113,13 @@ class Story:
 
     def good(self, host: str) -> None:
         self.prepare(host)
-        self.task(host, "vllm_serve", 1, "vllm_release", {"id": NEW, "content": CONTENT, "current": CURRENT})
+        self.task(host, "vllm_serve", 1, "vllm_release", WRITTEN)
         self.serve(host, CONTENT)
         self.task(host, "vllm_verify", 4, "acceptance_probe", GOOD)
 
     def goes_back(self, host: str) -> None:
         self.prepare(host)
-        self.task(host, "vllm_serve", 1, "vllm_release", {"id": NEW, "content": CONTENT, "current": CURRENT})
+        self.task(host, "vllm_serve", 1, "vllm_release", WRITTEN)
         self.serve(host, CONTENT)
         self.task(host, "vllm_verify", 25, "acceptance_probe", POOR)
         self.task(host, "vllm_verify", 0.1, failed=SHORT, task="Refuse a drafter that falls short")

@@ -12,7 +12,7 @@ from ansible_collections.llmops.vllm.plugins.plugin_utils.report import words
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.page import page
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.record import Failure, Finding
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.tags import Markup, tag
-from ansible_collections.llmops.vllm.tests.unit.report.samples import one, third_of_five, two_hundred
+from ansible_collections.llmops.vllm.tests.unit.report.samples import Story, one, third_of_five, two_hundred
 
 EVIL = "\"'><script>alert(4)</script>&amp;<img src=x onerror=alert(4)>"
 
@@ -90,14 +90,32 @@ def test_what_the_last_failure_repeats_is_told_once():
 
 def test_both_measurements_are_drawn():
     text = page(third_of_five())
-    assert text.count('class="first"') == 7
+    assert text.count('class="first"') == 3 * 7
     assert text.count('class="last"') == 3 * 7
     assert "fell short: 1.2%, 0.0%" in text
     assert "back: 100.0%, 100.0%" in text
+    assert "before: 100.0%, 100.0%" in text
+    assert '<span class="before">6.31</span>7.92' in text
+
+
+def test_of_a_run_that_is_not_over_it_is_told_how_far_it_came():
+    story = Story(["a", "b", "c"])
+    story.batch("a", "b")
+    story.good("a")
+    story.prepare("b")
+    story.recorder.start("b", "vllm_serve", story.at, "Wait until it is ready")
+    text = page(story.recorder.so_far(story.at + 20))
+    assert "rollout unfinished" in text
+    assert "3 hosts: 1 passed, 1 unfinished, 1 not reached" in text
+    assert re.findall(r"<summary class=\"\w+\"><b>([^<]+)", text) == ["b", "a"]
+    assert "If the run is over, it was interrupted here." in text
+    assert "At: <b>Wait until it is ready</b>" in text
+    assert "interrupted" not in page(one())
 
 
 def test_a_measurement_without_figures_is_told_in_words():
     run = one()
+    run.hosts[0].before = None
     (measured,) = run.hosts[0].measurements
     measured.per_position, measured.acceptance_length, measured.diagnosis = [], None, "The server does not answer."
     text = page(run)

@@ -11,6 +11,7 @@ from ansible_collections.llmops.vllm.tests.unit.report.samples import (
     BEGAN,
     CONTENT,
     CURRENT,
+    GOOD,
     NEW,
     OLD,
     Story,
@@ -47,6 +48,7 @@ def test_a_rollout_that_stops_at_the_third():
     ]
     assert (third.tried, third.release) == (NEW, OLD)
     assert [(m.release, m.verdict, m.back) for m in third.measurements] == [(NEW, "fail", False), (OLD, "pass", True)]
+    assert (third.before.release, third.before.at, third.before.acceptance_length) == (OLD, None, 6.31)
     assert "arguments: --max-num-seqs=4 -> --max-num-seqs=8" in third.changes
     assert [f.task for f in third.failures] == ["Refuse a drafter that falls short", "Refuse to go on"]
 
@@ -151,3 +153,58 @@ def test_other_plays_are_not_told_of():
     recorder.play("two", "Serve", ["a"], ["a"])
     recorder.start("a", "vllm_serve", BEGAN)
     assert [host.name for host in recorder.finish(BEGAN + 1, [], []).hosts] == ["a"]
+
+
+def test_what_is_known_while_it_goes_on():
+    story = Story(["a", "b", "c", "d"])
+    story.batch("a")
+    story.good("a")
+    story.batch("b", "c")
+    story.prepare("b")
+    story.task("c", "vllm_host", 1, failed="No such user.")
+    story.recorder.start("b", "vllm_serve", story.at, "Start it")
+    story.recorder.skip("b")
+    story.task("b", "vllm_serve", 1, "vllm_release", {"id": NEW, "content": CONTENT, "current": CURRENT})
+    story.recorder.start("b", "vllm_serve", story.at, "Wait with sk-THISisASECRETthatNOBODYmaySEE")
+    run = story.recorder.so_far(story.at + 20)
+    assert run.verdict == "unfinished"
+    assert verdicts(run) == {
+        "a": (1, "passed"),
+        "b": (2, "unfinished"),
+        "c": (2, "failed"),
+        "d": (None, "not reached"),
+    }
+    assert run.hosts[1].doing == "Wait with ********"
+    assert run.hosts[1].stages[-1].seconds == 21.0, "it is still at that"
+    assert [host.doing for host in run.hosts if host.name != "b"] == [None] * 3
+    # What was told in between leaves no trace in the end.
+    story.serve("b", CONTENT)
+    story.task("b", "vllm_verify", 4, "acceptance_probe", GOOD)
+    story.batch("d")
+    story.task("d", "", 1, failed="No route to host")
+    run = story.end("c", unreachable=("d",))
+    assert run.verdict == "failed"
+    assert verdicts(run) == {"a": (1, "passed"), "b": (2, "passed"), "c": (2, "failed"), "d": (3, "unreachable")}
+    assert run.hosts[1].doing is None
+
+
+def test_a_host_that_is_just_being_put_right_has_not_failed():
+    story = Story(["a"])
+    story.batch("a")
+    story.task("a", "vllm_serve", 1, failed="no")
+    assert verdicts(story.recorder.so_far(story.at)) == {"a": (1, "failed")}
+    story.recorder.start("a", "", story.at, "Keep what went wrong")
+    assert verdicts(story.recorder.so_far(story.at)) == {"a": (1, "unfinished")}
+    story.recorder.end(Result("a", "Reach it", "", "", {}, story.at, failed=True, lost=True))
+    assert verdicts(story.recorder.so_far(story.at)) == {"a": (1, "unreachable")}
+
+
+def test_those_of_the_batch_that_were_well_but_not_done_when_the_play_was_ended():
+    """Ansible takes all hosts out of the play when one has failed, and counts only that one."""
+    story = Story(["a", "b", "c"])
+    story.batch("a", "b", "c")
+    story.good("a")
+    story.prepare("b")
+    story.task("c", "vllm_host", 1, failed="No such user.")
+    story.recorder.cut()
+    assert verdicts(story.end("c")) == {"a": (1, "passed"), "b": (1, "unfinished"), "c": (1, "failed")}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from ansible_collections.llmops.vllm.tests.fleet.machine import wait_for
 
 CLONE = Path(__file__).parents[3]
 PAIR = CLONE / "playbooks/files/tiny-pair"
@@ -37,10 +40,10 @@ PLAY = {
 
 
 @pytest.fixture(scope="module")
-def play(tmp_path_factory):
-    """Runs a playbook with the callback enabled. Returns the run, and the paths of its reports, JSON and page."""
+def start(tmp_path_factory):
+    """Starts a playbook with the callback enabled. Returns the run, and its directory."""
 
-    def run(*plays: dict, **environment: str) -> tuple[subprocess.CompletedProcess[str], list[Path]]:
+    def run(*plays: dict, **environment: str) -> tuple[subprocess.Popen[str], Path]:
         tmp_path = tmp_path_factory.mktemp("run")
         hosts = {host: {"ansible_connection": "local", "ansible_python_interpreter": sys.executable} for host in HOSTS}
         variables = {
@@ -55,7 +58,7 @@ def play(tmp_path_factory):
         (tmp_path / "ansible.cfg").write_text(
             "[defaults]\ncallbacks_enabled = llmops.vllm.report\n[callback_report]\ndirectory = reports\n"
         )
-        done = subprocess.run(
+        started = subprocess.Popen(
             [Path(sys.executable).parent / "ansible-playbook", "-i", "hosts.json", "mend.yml"],
             cwd=tmp_path,
             env={
@@ -70,8 +73,20 @@ def play(tmp_path_factory):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
-        print(done.stdout)
-        return done, sorted(tmp_path.glob("reports/*"))
+        return started, tmp_path
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def play(start):
+    """Runs one to its end. Returns the run, and the paths of its reports, page and JSON."""
+
+    def run(*plays: dict, **environment: str) -> tuple[subprocess.CompletedProcess[str], list[Path]]:
+        started, tmp_path = start(*plays, **environment)
+        said = started.communicate()[0]
+        print(said)
+        return subprocess.CompletedProcess(started.args, started.returncode, said), sorted(tmp_path.glob("reports/*"))
 
     return run
 
@@ -124,3 +139,29 @@ def test_a_report_that_cannot_be_written_is_one_warning(play):
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
     assert said.count("There will be no report of this run: FileNotFoundError") == 1
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL], ids=lambda end: end.name)
+def test_an_interrupted_run_leaves_what_it_came_to(start, end):
+    hang = {"name": "Hang", "wait_for": {"path": "{{ playbook_dir }}/go"}, "when": "inventory_hostname == 'second'"}
+    run, where = start({**PLAY, "tasks": [PLAY["tasks"][0], hang]})
+
+    def told() -> dict[str, dict]:
+        reports = [json.loads(path.read_text()) for path in where.glob("reports/*.json")]
+        return {host["name"]: host for report in reports for host in report["hosts"]}
+
+    wait_for("the page tells where it is", lambda: told().get("second", {}).get("doing") == "Hang", 120)
+    run.send_signal(end)
+    (where / "go").touch()  # what the run left on the host has its end, too
+    said = run.communicate()[0]
+    assert run.returncode != 0
+    assert {name: host["verdict"] for name, host in told().items()} == {
+        "first": "done",
+        "second": "unfinished",
+        "third": "not reached",
+        HOSTS[3]: "not reached",
+    }
+    assert [stage["role"] for stage in told()["second"]["stages"]] == ["models", "drafter"]
+    (page,) = where.glob("reports/*.html")
+    assert "If the run is over, it was interrupted here." in page.read_text()
+    assert (f"Report: {page}" in said) == (end == signal.SIGINT)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,13 @@ def test_every_entry_point_has_its_tasks(role):
         return
     for entry_point in load(role / "meta/argument_specs.yml")["argument_specs"]:
         assert (role / "tasks" / f"{entry_point}.yml").exists()
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_every_option_is_used(role):
+    if role.name == "vllm":
+        return
+    used = "".join(f.read_text() for d in ("tasks", "vars", "templates") for f in role.glob(f"{d}/*"))
+    used += (role / "defaults/main.yml").read_text()
+    # In defaults once as a key, so that must not count.
+    assert [name for name in load(role / "defaults/main.yml") if not re.search(rf"\b{name}\b(?!:)", used)] == []

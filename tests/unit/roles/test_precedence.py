@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 CLONE = Path(__file__).parents[3]
-FILES = [*CLONE.glob("roles/*/tasks/*.yml"), *CLONE.glob("playbooks/*.yml")]
+FILES = [*CLONE.glob("roles/*/tasks/*.yml"), *CLONE.glob("playbooks/**/*.yml")]
 SECTIONS = ("pre_tasks", "tasks", "post_tasks", "block", "rescue", "always")
 
 
