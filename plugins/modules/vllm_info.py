@@ -126,80 +126,9 @@ from ansible_collections.llmops.vllm.plugins.module_utils._doctor import servers
 
 
 def main() -> None:
-<<<<<<< HEAD
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     found, orphans = servers.find()
     module.exit_json(changed=False, servers=[server.public() for server in found], orphans=orphans)
-=======
-    module = AnsibleModule(
-        argument_spec={
-            "instance": {"type": "path", "required": True},
-            "unit": {"type": "str"},
-            "pidfile": {"type": "path"},
-            "generate": {"type": "bool", "default": False},
-            "api_key": {"type": "str", "no_log": True},
-            "timeout": {"type": "float", "default": 60},
-        },
-        required_one_of=[("unit", "pidfile")],
-        mutually_exclusive=[("unit", "pidfile")],
-        supports_check_mode=True,
-    )
-    p = module.params
-    try:
-        supervisor: Supervisor = Unit(p["unit"], []) if p["unit"] else Kept(p["pidfile"], [])
-        found = look(p["instance"], supervisor)
-    except SupervisorError as e:
-        module.fail_json(msg=str(e))
-    if p["generate"] and not module.check_mode:
-        try:
-            found["models"] = ask(found, supervisor.members(), p["api_key"], p["timeout"])
-        except NoAnswerError as e:
-            module.fail_json(msg=f"{e.cause}. {e.evidence}. {e.remedy}.", **found)
-    module.exit_json(changed=False, **found)
-
-
-def look(instance: str, supervisor: Supervisor) -> dict[str, Any]:
-    current, proven, measured = release.current(instance)
-    running, told = supervisor.running(), supervisor.result()
-    found = {
-        "current": current,
-        "proven": proven,
-        "previous": files.read_json(os.path.join(instance, "previous", "release.json")).get("id"),
-        "running": os.path.basename(os.path.dirname(running[-1])) if running else None,
-        "state": told.get("state") or ("running" if running else "stopped"),
-        "restarts": told.get("restarts"),
-        "acceptance_length": measured.get("acceptance_length"),
-        "pid": told["pid"],
-    }
-    uptime = processes.uptime(told["pid"]) if told["pid"] else None
-    return found if uptime is None else {**found, "uptime": round(uptime)}
-
-
-def ask(found: dict[str, Any], members: list[int], api_key: str | None, timeout: float) -> list[str]:
-    """The models of the server, once it has given a token."""
-    url = found["current"].get("url", "")
-    deadline = time.monotonic() + timeout
-    try:
-        server = Server(url, api_key)
-    except ValueError as e:
-        raise NoAnswerError("There is no address to ask", str(e), "Serve a release first") from None
-    listeners = ports.listeners(urlsplit(url).port or 80)
-    if listeners and not set(listeners) & set(members):
-        raise NoAnswerError(
-            f"Another server answers at {url}",
-            f"The port is held by {' and '.join(map(processes.describe, listeners))}",
-            "Stop that process or choose another port",
-        )
-    models = [model.name for model in server.models(deadline)]
-    body = {"model": models[0], "messages": [{"role": "user", "content": "Hello"}], "max_tokens": 1, "temperature": 0}
-    if server.generate(body, deadline).tokens < 1:
-        raise NoAnswerError(
-            "The server answers, but generates nothing",
-            f"/v1/chat/completions of {models[0]} gave no token",
-            "Read the server's log",
-        )
-    return models
->>>>>>> rollout
 
 
 if __name__ == "__main__":

@@ -156,8 +156,7 @@ def main() -> None:
 
 
 def look(instance: str, supervisor: Supervisor) -> dict[str, Any]:
-    current, proven = release.current(instance)
-    measured = files.read_json(os.path.join(instance, "current", "evidence.json")).get("measured") or {}
+    current, proven, measured = release.current(instance)
     running, told = supervisor.running(), supervisor.result()
     found = {
         "current": current,
