@@ -130,7 +130,7 @@ def ward(fleets) -> Ward:
     one, other = ward.one, ward.other
 
     ward.drafter(one, 8001, dflash_config={"mask_token_id": 4, "target_layer_ids": [1, 3, 5]})
-    one.run(f"cd /root && nohup env {ward.command(8001)} > /root/vllm.log 2>&1 < /dev/null &")
+    one.run(f"cd /root; nohup env {ward.command(8001)} > /root/vllm.log 2>&1 < /dev/null &")
 
     ward.drafter(one, 8002)
     one.write(
@@ -161,7 +161,7 @@ def ward(fleets) -> Ward:
     recite(other, 8004, 4)
 
     ward.drafter(other, 8005)
-    other.run(f"cd /root && nohup env {ward.command(8005)} > /root/vllm.log 2>&1 < /dev/null &")
+    other.run(f"cd /root; nohup env {ward.command(8005)} > /root/vllm.log 2>&1 < /dev/null &")
     wait_until_ready(other, 8005)
     server = next(pid for pid, args in served(other).items() if "--port=8005" in args)
     other.run(f"kill -KILL {server}")
