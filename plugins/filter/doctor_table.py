@@ -55,7 +55,7 @@ def _rows(name: str, told: Mapping[str, Any] | None) -> Iterator[tuple[str, ...]
         length = server.get("acceptance_length")
         yield (
             name,
-            _name(server),
+            name_of(server),
             str(server["port"]),
             server["keeper"].partition(":")[0],
             server.get("version") or "-",
@@ -67,7 +67,7 @@ def _rows(name: str, told: Mapping[str, Any] | None) -> Iterator[tuple[str, ...]
         yield (name, "no server", *("-" * (len(COLUMNS) - 3)), told["health"])
 
 
-def _name(server: Mapping[str, Any]) -> str:
+def name_of(server: Mapping[str, Any]) -> str:
     """As its clients know it."""
     served = server["flags"].get("served-model-name")
     return str(served[0] if isinstance(served, list) else served or _last(server["model"]))
@@ -82,7 +82,7 @@ def _findings(hosts: Mapping[str, Mapping[str, Any] | None]) -> Iterator[str]:
     having: dict[tuple[str, str, str], list[str]] = {}
     evidence: dict[tuple[str, str, str], str] = {}
     for name, told in hosts.items():
-        for who, finding in _told(name, told or {}):
+        for who, finding in told_of(name, told or {}):
             key = (finding["severity"], finding["what"], finding["remedy"])
             having.setdefault(key, []).append(who)
             evidence.setdefault(key, finding["evidence"])
@@ -95,7 +95,8 @@ def _findings(hosts: Mapping[str, Mapping[str, Any] | None]) -> Iterator[str]:
         yield from _folded("  do    ", remedy)
 
 
-def _told(name: str, told: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, str]]]:
+def told_of(name: str, told: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """The findings on a host, each with whose it is: the host's, or a server's that is told by its port where there are several."""
     servers = told.get("servers") or []
     for finding in told.get("findings") or []:
         yield name, finding
