@@ -30,12 +30,12 @@ Restart=on-failure
 """
 # As a container has them: a root, processes and mounts of its own.
 BOX = """
-mkdir -p /srv/box/usr /srv/box/dev /srv/box/proc /srv/box/tmp /srv/box/root /srv/box/etc /srv/box/models {places}
+mkdir -p /srv/box/usr /srv/box/dev /srv/box/sys /srv/box/proc /srv/box/tmp /srv/box/root /srv/box/etc /srv/box/models {places}
 cp -a /bin /sbin /lib /lib64 /srv/box/ 2>/dev/null || true
 cp /etc/passwd /etc/hosts /etc/ld.so.cache /srv/box/etc/
 cp -r {models}/* /srv/box/models/
 exec unshare --mount --pid --fork sh -c '
-  for place in /usr /dev {mounts}; do mount --rbind "$place" "/srv/box$place"; done
+  for place in /usr /dev /sys {mounts}; do mount --rbind "$place" "/srv/box$place"; done
   mount -t proc proc /srv/box/proc
   exec chroot /srv/box /usr/bin/env {command}' > /srv/box/tmp/vllm.log 2>&1 < /dev/null
 """
