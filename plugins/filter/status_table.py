@@ -11,7 +11,7 @@ version_added: "0.1.0"
 author:
   - The llmops.vllm authors (@llmops)
 description:
-  - Puts what M(llmops.vllm.vllm_info) returned for several hosts into one table.
+  - Puts what M(llmops.vllm.vllm_instance_info) returned for several hosts into one table.
 options:
   _input:
     description: What was returned, by the name of the host. A host of which nothing is known is given null.

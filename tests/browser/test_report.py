@@ -9,7 +9,12 @@ from ansible_collections.llmops.vllm.tests.browser.chromium import PROGRAM, Chro
 from ansible_collections.llmops.vllm.tests.unit.report import samples
 
 pytestmark = pytest.mark.long
-RUNS = {"one": samples.one, "third-of-five": samples.third_of_five, "two-hundred": samples.two_hundred}
+RUNS = {
+    "doctor": samples.doctor,
+    "one": samples.one,
+    "third-of-five": samples.third_of_five,
+    "two-hundred": samples.two_hundred,
+}
 CONTRAST = """
 (() => {
   const canvas = document.createElement('canvas').getContext('2d', {willReadFrequently: true});

@@ -40,6 +40,7 @@ PACKAGES = (
     "rsync",
     "sudo",
     "systemd-sysv",
+    "tmux",
 )
 # Identities belong to a host, not to what hosts share.
 SETTLE = """

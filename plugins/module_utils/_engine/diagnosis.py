@@ -54,7 +54,7 @@ def read(measurement: Measurement) -> Pattern:
             "Check layer_types, sliding_window, use_sliding_window and max_window_layers in the drafter's config.json "
             "with drafter_info, and whether this vLLM honours them",
         )
-    return _shape(short or measurement.whole, version)
+    return shape(short or measurement.whole, version)
 
 
 def regression(measurement: Measurement, baseline: dict[str, Any]) -> Pattern:
@@ -77,7 +77,8 @@ def regression(measurement: Measurement, baseline: dict[str, Any]) -> Pattern:
     )
 
 
-def _shape(phase: Phase, version: str | None) -> Pattern:
+def shape(phase: Phase, version: str | None) -> Pattern:
+    """What one phase alone points to."""
     drafting = phase.counted.drafting
     positions = drafting.per_position if drafting else ()
     if not drafting or not positions:

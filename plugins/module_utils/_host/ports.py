@@ -32,17 +32,34 @@ def is_free(host: str, port: int) -> bool:
 
 def listeners(port: int) -> list[int]:
     """Pids of the processes that listen on the port, as far as this user may see them."""
-    inodes = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        try:
-            with open(table, encoding="ascii") as f:
-                rows = [line.split() for line in f][1:]
-        except OSError:
-            continue
-        inodes |= {row[9] for row in rows if row[3] == LISTEN and int(row[1].rsplit(":", 1)[1], 16) == port}
+    inodes = {
+        row[9]
+        for table in ("/proc/net/tcp", "/proc/net/tcp6")
+        for row in _rows(table)
+        if row[3] == LISTEN and int(row[1].rsplit(":", 1)[1], 16) == port
+    }
     links = {f"socket:[{inode}]" for inode in inodes}
     pids = {int(fd.split("/")[2]) for fd in glob.glob("/proc/[0-9]*/fd/*") if links and _readlink(fd) in links}
     return sorted(pids)
+
+
+def listened(pid: int) -> list[int]:
+    """The TCP ports that a process listens on, in its own network; none if its files aren't ours to see."""
+    sockets = {_readlink(fd) for fd in glob.glob(f"/proc/{pid}/fd/*")}
+    found = set()
+    for table in (f"/proc/{pid}/net/tcp", f"/proc/{pid}/net/tcp6"):
+        for row in _rows(table):
+            if row[3] == LISTEN and f"socket:[{row[9]}]" in sockets:
+                found.add(int(row[1].rsplit(":", 1)[1], 16))
+    return sorted(found)
+
+
+def _rows(table: str) -> list[list[str]]:
+    try:
+        with open(table, encoding="ascii") as f:
+            return [line.split() for line in f][1:]
+    except OSError:
+        return []
 
 
 def _readlink(path: str) -> str | None:

@@ -13,6 +13,7 @@ from typing import Callable
 
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report import words
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.drawing import legend, timeline
+from ansible_collections.llmops.vllm.plugins.plugin_utils.report.examined import complaints, servers
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.part import anchor, part
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.record import Finding, Host, Measurement, Run
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.tags import Content, Markup, tag
@@ -39,7 +40,9 @@ def page(run: Run) -> str:
         tag("title", title),
         tag("style", Markup(Path(__file__).with_name("style.css").read_text(encoding="utf-8"))),
     )
-    body = tag("body", _header(run), tag("main", _hosts(run), _findings(run), _parts(run)))
+    body = tag(
+        "body", _header(run), tag("main", complaints(run), servers(run) or _hosts(run), _findings(run), _parts(run))
+    )
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 

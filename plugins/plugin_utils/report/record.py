@@ -64,6 +64,30 @@ class Finding:
 
 
 @dataclasses.dataclass
+class Server:
+    """A server as vllm_doctor returned it. acceptance_length: of all drafts since its start, None where there were none."""
+
+    model: str
+    port: int
+    keeper: str
+    version: str
+    drafter: str
+    acceptance_length: float | None
+    health: str
+
+
+@dataclasses.dataclass
+class Complaint:
+    """What vllm_doctor says against a server, or against its host. who: the host, with the server's port where it has several."""
+
+    who: str
+    severity: str
+    what: str
+    evidence: str
+    remedy: str
+
+
+@dataclasses.dataclass
 class Failure:
     """A task that failed, with all that it said."""
 
@@ -80,6 +104,7 @@ class Host:
     `not reached`.
     batch: counted from 1, None if it was never its turn. release: what it serves as far as is known; tried: the release that was written
     in this run. before: what was measured earlier of the release that served until then. doing: the task that it is at, or was when the run was interrupted.
+    servers: those that were examined, None where nobody looked.
     """
 
     name: str
@@ -95,6 +120,8 @@ class Host:
     changes: list[str] = dataclasses.field(default_factory=list)
     failures: list[Failure] = dataclasses.field(default_factory=list)
     doing: str | None = None
+    servers: list[Server] | None = None
+    complaints: list[Complaint] = dataclasses.field(default_factory=list)
 
     @property
     def touched(self) -> bool:

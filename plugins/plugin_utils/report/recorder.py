@@ -10,18 +10,22 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timezone
 from typing import Any, Callable
 
+from ansible_collections.llmops.vllm.plugins.filter.doctor_table import name_of, told_of
 from ansible_collections.llmops.vllm.plugins.filter.release_changes import release_changes
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import mask
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.record import (
     BAD,
+    Complaint,
     Failure,
     Finding,
     Host,
     Measurement,
     Run,
+    Server,
     Stage,
 )
 
+COMPLAINT = ("severity", "what", "evidence", "remedy")
 HIDDEN = "What it said is hidden (no_log)."
 
 
@@ -115,8 +119,10 @@ class Recorder:
             self._lost.add(result.host)
         host = self._hosts.get(result.host)
         if host is None:
-            if not result.failed:
+            examined = result.module == "vllm_doctor"  # which needs no role
+            if not (result.failed or examined):
                 return
+            self._plays[-1].ours = self._plays[-1].ours or examined
             host = self._hosts[result.host] = Host(result.host, self._plays[-1].name, len(self._plays[-1].batches))
         stage = self._stage(host, result)
         if result.data is not None and result.module in _TAKE:
@@ -152,6 +158,18 @@ class Recorder:
             Finding(**{field.name: _masked(found.get(field.name)) for field in dataclasses.fields(Finding)})
             for found in (result.data or {}).get("findings") or []
         ]
+
+    def _examined(self, host: Host, _stage: Stage | None, result: Result) -> None:
+        data = result.data or {}
+        if "servers" not in data:
+            return
+        told = [*told_of(host.name, data)]
+        host.complaints = [Complaint(who, *(mask(one[key]) for key in COMPLAINT)) for who, one in told]
+        host.servers = [
+            Server(name_of(one), one["port"], one["keeper"], one.get("version") or "", one.get("drafter") or "",
+                   one.get("acceptance_length"), one["health"])
+            for one in data["servers"]
+        ]  # fmt: skip
 
     def _waited(self, host: Host, stage: Stage | None, result: Result) -> None:
         data = result.data or {}
@@ -234,8 +252,9 @@ _TAKE: dict[str, Callable[[Recorder, Host, Stage | None, Result], None]] = {
     "acceptance_probe": Recorder._measured,
     "drafter_config": Recorder._judged,
     "log_wait": Recorder._waited,
+    "vllm_doctor": Recorder._examined,
     "vllm_release": Recorder._written,
-    "vllm_info": Recorder._looked,
+    "vllm_instance_info": Recorder._looked,
     "set_fact": Recorder._handed_on,
 }
 

@@ -124,7 +124,7 @@ class Story:
         self.task(host, "vllm_verify", 25, "acceptance_probe", POOR)
         self.task(host, "vllm_verify", 0.1, failed=SHORT, task="Refuse a drafter that falls short")
         self.task(host, "", 0.1, "set_fact", {"ansible_facts": {"vllm_rollout_failed": "it"}})
-        self.task(host, "vllm_serve", 1, "vllm_info", {"current": CONTENT, "running": NEW, "proven": False})
+        self.task(host, "vllm_serve", 1, "vllm_instance_info", {"current": CONTENT, "running": NEW, "proven": False})
         self.serve(host, CURRENT)
         self.task(host, "vllm_verify", 4, "acceptance_probe", GOOD)
         self.task(
@@ -182,3 +182,45 @@ def two_hundred() -> Run:
             ended = max(ended, story.at)
         story.at = ended
     return story.end(*bad, unreachable=(lost,))
+
+
+def doctor() -> Run:
+    """Fifty hosts: most are well, some share a fault, one has orphans, one can't be reached."""
+    hosts = [f"gpu{n:02}.example.com" for n in range(1, 51)]
+    story = Story(hosts, "doctor")
+    story.batch(*hosts)
+
+    def found(severity: str, what: str, evidence: str, remedy: str) -> dict[str, str]:
+        return {"check": "x", "severity": severity, "what": what, "evidence": evidence, "remedy": remedy}
+
+    mask = found(
+        "error", "dflash_config.mask_token_id is 248064 and should be 248070: it is the target's pad token, which stands for something else.",
+        "/srv/models/Qwen3.6-27B-DFlash/config.json; /srv/models/Qwen3.6-27B/tokenizer_config.json: mask_token <|mask|>",
+        "Set dflash_config.mask_token_id to 248070 (drafter_config does it in a copy), and restart.",
+    )  # fmt: skip
+    weak = found(
+        "error",
+        "The drafter's config.json does not fit its weights.",
+        "/metrics since its start: acceptance length 1.01",
+        "Check it.",
+    )
+    open_ = found(
+        "warning",
+        "It listens on 0.0.0.0 without a key, so whoever reaches the host can use it.",
+        "its arguments",
+        "Give it a key.",
+    )
+    note = found("note", "It runs as root.", "pid 4711", "Run it as a user of its own.")
+    lost = found("error", "Engines without a server: pid 812 (VLLM::EngineCore), of root.", "/proc", "End them.")
+    for n, host in enumerate(hosts[:-1]):
+        findings = [mask, weak] if n % 7 == 3 else [open_] if n % 10 == 5 else []
+        health = "error" if n % 7 == 3 else "warning" if findings else "ok"
+        server = {
+            "model": "/srv/models/Qwen3.6-27B", "flags": {"served-model-name": "qwen3.6-27b"}, "port": 8000, "version": "0.32.0",
+            "keeper": "systemd unit vllm.service" if n % 3 else "nohup", "drafter": "/srv/models/Qwen3.6-27B-DFlash",
+            "acceptance_length": 1.01 if health == "error" else 5.87, "health": health, "findings": [*findings, note],
+        }  # fmt: skip
+        told = {"servers": [] if n == 20 else [server], "findings": [lost] if n == 20 else [], "health": health}
+        story.task(host, "", 0.2, "vllm_doctor", told)
+    story.task(hosts[-1], "", 0.2, failed="Failed to connect to the host via ssh: No route to host", task="Look")
+    return story.end(unreachable=(hosts[-1],))

@@ -12,7 +12,7 @@ from ansible_collections.llmops.vllm.plugins.plugin_utils.report import words
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.page import page
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.record import Failure, Finding
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.tags import Markup, tag
-from ansible_collections.llmops.vllm.tests.unit.report.samples import Story, one, third_of_five, two_hundred
+from ansible_collections.llmops.vllm.tests.unit.report.samples import Story, doctor, one, third_of_five, two_hundred
 
 EVIL = "\"'><script>alert(4)</script>&amp;<img src=x onerror=alert(4)>"
 
@@ -135,3 +135,19 @@ def test_tags():
     assert tag("a", "<", [Markup("<b></b>"), None], href='"', data_label="x", id=None) == (
         '<a href="&quot;" data-label="x">&lt;<b></b></a>'
     )
+
+
+def test_what_the_doctor_saw():
+    text = page(doctor())
+    assert "48 servers on 50 hosts: 37 ok, 4 warning, 7 error" in text
+    rows = re.findall(r'<th scope="row">(gpu\d\d)[^<]*</th>.*?class="verdict (\w+)"', text)
+    assert len(rows) == 50
+    assert [grade for _host, grade in rows][:8] == ["bad"] * 7 + ["warning"]
+    assert text.count("it is the target&#x27;s pad token") == 1, "what several have is told once"
+    assert "7 servers" in text
+    assert (
+        text.index("The drafter&#x27;s config.json does not fit")
+        < text.index("Engines without a server")
+        < text.index("0.0.0.0 without a key")
+    )
+    assert "unreachable" in text

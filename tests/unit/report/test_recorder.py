@@ -75,7 +75,7 @@ def test_refused_before_anything_was_touched():
     story.batch("a")
     story.prepare("a")
     story.task("a", "vllm_serve", 1, failed="Port 1 can't be listened on.")
-    story.task("a", "vllm_serve", 1, "vllm_info", {"current": CURRENT, "running": OLD, "proven": True})
+    story.task("a", "vllm_serve", 1, "vllm_instance_info", {"current": CURRENT, "running": OLD, "proven": True})
     story.task("a", "", 1, failed="a still serves it")
     run = story.end("a")
     assert verdicts(run) == {"a": (1, "kept")}

@@ -1,4 +1,4 @@
-"""vllm_info with real processes and a real socket: whose answer counts."""
+"""vllm_instance_info with real processes and a real socket: whose answer counts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-MODULE = Path(__file__).parents[3] / "plugins/modules/vllm_info.py"
+MODULE = Path(__file__).parents[3] / "plugins/modules/vllm_instance_info.py"
 # How a module is handed its arguments differs between the versions of ansible-core.
 PROFILED = f"""
 import runpy, sys

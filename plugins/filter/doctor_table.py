@@ -1,0 +1,121 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+name: doctor_table
+short_description: What the doctor found, to read
+version_added: "0.1.0"
+author:
+  - The llmops.vllm authors (@llmops)
+description:
+  - A line for each server, and below that what is wrong, the worst first, each with the servers that have it.
+options:
+  _input:
+    description: By the names of the hosts, what M(llmops.vllm.vllm_doctor) returned of each, or nothing for one that was not reached.
+    type: dict
+    required: true
+"""
+
+EXAMPLES = r"""
+- name: Show what is wrong
+  ansible.builtin.debug:
+    msg: "{{ {'gpu1': doctor} | llmops.vllm.doctor_table }}"
+"""
+
+RETURN = r"""
+_value:
+  description: The table, as lines of text.
+  type: str
+"""
+
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import Any, Callable
+
+COLUMNS = ("host", "model", "port", "kept by", "vLLM", "drafter", "acceptance", "health")
+SEVERITIES = ("error", "warning", "note")
+WIDTH = 120
+
+
+def doctor_table(hosts: Mapping[str, Mapping[str, Any] | None]) -> str:
+    rows = [COLUMNS, *(row for name, told in hosts.items() for row in _rows(name, told))]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
+    return "\n".join([*table, *_findings(hosts)])
+
+
+def _rows(name: str, told: Mapping[str, Any] | None) -> Iterator[tuple[str, ...]]:
+    if not told or "servers" not in told:
+        yield (name, *("-" * (len(COLUMNS) - 2)), "not reached")
+        return
+    for server in told["servers"]:
+        length = server.get("acceptance_length")
+        yield (
+            name,
+            name_of(server),
+            str(server["port"]),
+            server["keeper"].partition(":")[0],
+            server.get("version") or "-",
+            _last(server.get("drafter") or ""),
+            "-" if length is None else f"{length:.2f}",
+            server["health"],
+        )
+    if not told["servers"]:
+        yield (name, "no server", *("-" * (len(COLUMNS) - 3)), told["health"])
+
+
+def name_of(server: Mapping[str, Any]) -> str:
+    """As its clients know it."""
+    served = server["flags"].get("served-model-name")
+    return str(served[0] if isinstance(served, list) else served or _last(server["model"]))
+
+
+def _last(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2] or "-"
+
+
+def _findings(hosts: Mapping[str, Mapping[str, Any] | None]) -> Iterator[str]:
+    """Each once: what differs between two servers that have the same fault is only where it was seen."""
+    having: dict[tuple[str, str, str], list[str]] = {}
+    evidence: dict[tuple[str, str, str], str] = {}
+    for name, told in hosts.items():
+        for who, finding in told_of(name, told or {}):
+            key = (finding["severity"], finding["what"], finding["remedy"])
+            having.setdefault(key, []).append(who)
+            evidence.setdefault(key, finding["evidence"])
+    for key in sorted(having, key=lambda key: (SEVERITIES.index(key[0]), -len(having[key]))):
+        severity, what, remedy = key
+        yield ""
+        yield from _folded(f"{severity:8}", f"{', '.join(having[key])}: {what}")
+        if severity != "note":
+            yield from _folded("  seen  ", evidence[key])
+        yield from _folded("  do    ", remedy)
+
+
+def told_of(name: str, told: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """The findings on a host, each with whose it is: the host's, or a server's that is told by its port where there are several."""
+    servers = told.get("servers") or []
+    for finding in told.get("findings") or []:
+        yield name, finding
+    for server in servers:
+        for finding in server["findings"]:
+            yield name if len(servers) == 1 else f"{name}:{server['port']}", finding
+
+
+def _folded(title: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=title,
+        subsequent_indent=" " * len(title),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+class FilterModule:
+    def filters(self) -> dict[str, Callable[..., Any]]:
+        return {"doctor_table": doctor_table}

@@ -1,0 +1,101 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All that can be learned of a host's servers without touching them."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import stat
+import subprocess
+from typing import Any
+
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import judges, namespaces
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import ERROR, WARNING, Finding, ranked, worst
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.servers import Server
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.subject import Subject
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import mask
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.profile import Profile
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import Scanner
+
+CHUNK = 768 * 1024
+LONGEST = 512 * 2**20  # bytes of a log's end that are read
+JOURNAL = 200_000  # entries
+PROPERTIES = "Id,Restart,KillMode,Type,NRestarts,EnvironmentFiles,InvocationID"
+ORPHANS = (
+    "Their server is gone, and they may hold GPUs. End them (kill PID) once you are sure that nothing else needs them."
+)
+
+
+def examine(server: Server) -> dict[str, Any]:
+    """What is told of a server: what it is, what was read of it, and the findings."""
+    unit = _unit(server.unit)
+    subject = Subject(server, unit, _log(server, unit), int(unit.get("NRestarts") or 0))
+
+    def look() -> dict[str, Any]:
+        subject.read()
+        return {"findings": [dataclasses.asdict(f) for f in judges.judge(subject)], "shown": subject.shown()}
+
+    try:
+        told = namespaces.within(server.pid, look)
+    except (PermissionError, RuntimeError, OSError) as e:
+        what = f"What pid {server.pid} sees of its files and its network can't be looked at: {e}."
+        told = {
+            "findings": [dataclasses.asdict(Finding("sight", WARNING, what, "", "Run the doctor as root (become)."))],
+            "shown": {},
+        }
+    findings = [{name: mask(text) for name, text in finding.items()} for finding in told["findings"]]
+    return {
+        **server.public(),
+        **told["shown"],
+        "health": worst(Finding(**finding) for finding in findings),
+        "findings": findings,
+    }
+
+
+def of_the_host(orphans: list[str]) -> list[Finding]:
+    """What is wrong beside the servers that are there."""
+    if not orphans:
+        return []
+    return ranked([Finding("process", ERROR, f"Engines without a server: {'; '.join(orphans)}.", "/proc", ORPHANS)])
+
+
+def _unit(name: str) -> dict[str, str]:
+    if not name:
+        return {}
+    try:
+        done = subprocess.run(
+            ["systemctl", "show", "--property", PROPERTIES, "--", name],
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=20,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    return dict(line.split("=", 1) for line in done.stdout.splitlines() if "=" in line)
+
+
+def _log(server: Server, unit: dict[str, str]) -> Judge | None:
+    """The judge of its last launch's log, from the file behind its output or from the journal; None where there is neither."""
+    judge, output = Judge(Profile()), f"/proc/{server.pid}/fd/1"
+    scanner = Scanner(judge)
+    try:
+        if server.log.startswith(("socket:", "pipe:")) and unit.get("InvocationID"):
+            scanner.feed(_journal(unit["InvocationID"]), 0.0)
+        # By the descriptor, so that one that was renamed or removed is found as well, whatever root it lies under.
+        elif stat.S_ISREG(os.stat(output).st_mode):
+            with open(output, "rb") as f:
+                f.seek(max(os.fstat(f.fileno()).st_size - LONGEST, 0))
+                while data := f.read(CHUNK):
+                    scanner.feed(data, 0.0)
+    except OSError:
+        return None
+    return (scanner.glance(0.0) or judge) if judge.lines else None
+
+
+def _journal(invocation: str) -> bytes:
+    command = ["journalctl", "--no-pager", "-o", "cat", "-n", str(JOURNAL), f"_SYSTEMD_INVOCATION_ID={invocation}"]
+    try:
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60).stdout
+    except subprocess.TimeoutExpired:
+        return b""

@@ -1,0 +1,191 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The vLLM servers of a host, however they were started, read from /proc."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import cmdline, origin
+from ansible_collections.llmops.vllm.plugins.module_utils._host import leftovers, ports, processes
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import MASK, mask
+
+PYTHON = re.compile(r"(?:python|pypy)[\d.]*$|vllm$")
+DEFAULT_PORT = 8000
+SECRET = ("api-key", "hf-token")
+
+
+@dataclasses.dataclass(frozen=True)
+class Server:
+    """One API server with its engine.
+
+    argv: as it was started; model and flags: what that says. environment: None where it may not be read. cwd: empty likewise.
+    uptime: seconds. workers: its processes besides, engines by their names. keeper: what keeps it, in words; unit: if that is systemd.
+    log: the file behind its output, or what else is; hidden: what this user may not see.
+    """
+
+    pid: int
+    argv: list[str]
+    model: str
+    flags: dict[str, Any]
+    environment: Mapping[str, str] | None
+    cwd: str
+    user: str
+    uptime: float
+    parent: str
+    keeper: str
+    unit: str
+    log: str
+    listens: list[int]
+    workers: dict[int, str]
+    hidden: list[str]
+
+    @property
+    def speculative(self) -> dict[str, Any]:
+        told = self.flags.get("speculative-config")
+        return told if isinstance(told, dict) else {}
+
+    @property
+    def port(self) -> int:
+        told = self.flags.get("port")
+        if told is None and "config" in self.flags and self.listens:
+            return self.listens[0]
+        return told if isinstance(told, int) else DEFAULT_PORT
+
+    @property
+    def host(self) -> str:
+        """The address that it was told to listen on; all of the host's where it was told none."""
+        return str(self.flags.get("host") or "0.0.0.0")
+
+    @property
+    def headless(self) -> bool:
+        return bool(self.flags.get("headless"))
+
+    @property
+    def python(self) -> str:
+        """The Python that runs it: that of the program's own directory, which is a venv's if it is in one."""
+        program = next((word for word in self.argv if os.path.basename(word) == "vllm" and "/" in word), "")
+        beside = os.path.join(os.path.dirname(program), "python") if program else ""
+        return beside or self.argv[0]
+
+    def variable(self, name: str) -> str:
+        return (self.environment or {}).get(name, "")
+
+    def public(self) -> dict[str, Any]:
+        """What may be shown: all secrets are masked."""
+        told = dataclasses.asdict(self)
+        told["argv"] = _masked(self.argv)
+        told["flags"] = {name: MASK if name in SECRET else value for name, value in self.flags.items()}
+        told["environment"] = (
+            None
+            if self.environment is None
+            else dict(mask(f"{k}={v}").split("=", 1) for k, v in self.environment.items() if _telling(k))
+        )
+        told["uptime"] = round(self.uptime)
+        return {**told, "port": self.port, "host": self.host, "python": self.python}
+
+
+def find() -> tuple[list[Server], list[str]]:
+    """All servers, and what is left of servers that are gone: engines without one, in words."""
+    parents = {pid: parent(pid) for pid in processes.living()}
+    told = {pid: processes.command_line(pid) for pid in parents}
+    found = {
+        pid: words
+        for pid, argv in told.items()
+        if _is_python(argv) and (words := cmdline.words_of_server(argv)) is not None
+    }
+    # What a server forks carries its command line along.
+    leaders = [pid for pid in found if not any(above in found for above in ancestors(pid, parents))]
+    servers = [_look(pid, told[pid], found[pid], parents) for pid in leaders]
+    kept = {pid for server in servers for pid in (server.pid, *server.workers)}
+    lost = [pid for pid in parents if processes.name(pid).startswith(leftovers.ENGINE) and pid not in kept]
+    return servers, [f"pid {pid} ({processes.name(pid)}), of {leftovers.user(pid)}" for pid in lost]
+
+
+def ancestors(pid: int, parents: Mapping[int, int]) -> list[int]:
+    way: list[int] = []
+    while (pid := parents.get(pid, 0)) > 0 and pid not in way:
+        way.append(pid)
+    return way
+
+
+def parent(pid: int) -> int:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as f:
+            stat = f.read()
+    except OSError:
+        return 0
+    return int(stat[stat.rindex(b")") + 2 :].split()[1])
+
+
+def _is_python(argv: list[str]) -> bool:
+    return bool(argv) and bool(PYTHON.match(os.path.basename(argv[0])))
+
+
+def _look(pid: int, argv: list[str], words: list[str], parents: Mapping[int, int]) -> Server:
+    model, flags = cmdline.parse(words)
+    above = ancestors(pid, parents)
+    environment, cwd, log = _environment(pid), _link(pid, "cwd"), _link(pid, "fd/1")
+    hidden = [
+        name
+        for name, known in (
+            ("its environment", environment is not None),
+            ("its working directory", cwd),
+            ("where it writes its log", log),
+        )
+        if not known
+    ]
+    return Server(
+        pid=pid,
+        argv=argv,
+        model=model,
+        flags=flags,
+        environment=environment,
+        cwd=cwd,
+        user=leftovers.user(pid),
+        uptime=processes.uptime(pid) or 0.0,
+        parent=mask(processes.describe(above[0])) if above else "",
+        keeper=origin.keeper(pid, above),
+        unit=origin.unit(processes.control_group(pid)),
+        log=log,
+        listens=ports.listened(pid),
+        workers={child: processes.name(child) for child in parents if pid in ancestors(child, parents)},
+        hidden=hidden,
+    )
+
+
+def _environment(pid: int) -> dict[str, str] | None:
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as f:
+            entries = f.read().split(b"\0")
+    except OSError:
+        return None
+    return dict(os.fsdecode(entry).split("=", 1) for entry in entries if b"=" in entry)
+
+
+def _link(pid: int, name: str) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/{name}")
+    except OSError:
+        return ""
+
+
+def _telling(name: str) -> bool:
+    return name.startswith(
+        ("VLLM_", "HF_", "HUGGING", "CUDA", "NCCL_", "TORCH", "PYTHON", "TRANSFORMERS_", "LLMOPS_", "GLOO_", "RAY_")
+    )
+
+
+def _masked(argv: Iterable[str]) -> list[str]:
+    """A secret may be a word of its own, after the flag that it belongs to."""
+    shown, secret = [], False
+    for word in argv:
+        if word.startswith("-"):
+            secret = word.lstrip("-").replace("_", "-") in SECRET
+        shown.append(MASK if secret and not word.startswith("-") else mask(word))
+    return shown

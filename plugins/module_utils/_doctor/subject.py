@@ -1,0 +1,141 @@
+# Copyright: (c) 2026, the llmops.vllm authors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One server with all that was read of it, which the judges look at."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.llmops.vllm.plugins.module_utils._build import installed
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import hub
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.servers import Server
+from ansible_collections.llmops.vllm.plugins.module_utils._drafter import engines
+from ansible_collections.llmops.vllm.plugins.module_utils._engine import metrics
+from ansible_collections.llmops.vllm.plugins.module_utils._engine.requests import NoAnswerError
+from ansible_collections.llmops.vllm.plugins.module_utils._engine.requests import Server as Client
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
+
+PATIENCE = 10.0  # seconds for each question
+
+
+@dataclasses.dataclass
+class Subject:
+    """unit: what systemd says of the server's unit, empty without one. log: the judge of its last launch, None where nothing is written.
+
+    target, drafter: directories as the server sees them, empty where there are none. answers: whether it takes requests; silence: why not.
+    """
+
+    server: Server
+    unit: Mapping[str, str]
+    log: Judge | None
+    restarts: int = 0
+    target: str = ""
+    drafter: str = ""
+    version: str = ""
+    found: installed.Installed | None = None
+    counters: metrics.Counters = dataclasses.field(default_factory=metrics.Counters)
+    answers: bool = False
+    silence: str = ""
+    names: list[str] = dataclasses.field(default_factory=list)
+
+    def read(self) -> None:
+        """What is to be seen from where the server is: its files, its Python, its own answers."""
+        server = self.server
+        environment = server.environment or {}
+        self.target = hub.directory(server.model, str(server.flags.get("revision") or ""), environment, server.cwd)
+        told = server.speculative.get("model")
+        if told:
+            self.drafter = hub.directory(
+                str(told), str(server.speculative.get("revision") or ""), environment, server.cwd
+            )
+        self.found = installed.look(os.path.dirname(os.path.dirname(server.python))) if "/" in server.python else None
+        self._ask()
+        self.version = (
+            self.version or (self.found.version if self.found else None) or str(self.facts.get("version") or "")
+        )
+
+    def _ask(self) -> None:
+        server = self.server
+        if server.headless:
+            return
+        address = "127.0.0.1" if server.host in ("0.0.0.0", "::") else server.host
+        scheme = "https" if server.flags.get("ssl-certfile") else "http"
+        client = Client(
+            f"{scheme}://{f'[{address}]' if ':' in address else address}:{server.port}", validate_certs=False
+        )
+        try:
+            status, text = client.metrics(time.monotonic() + PATIENCE)
+        except NoAnswerError as e:
+            self.silence = f"{e.cause} ({e.evidence})"
+            return
+        self.answers = True
+        self.counters = metrics.read(text) if status == 200 else metrics.Counters()
+        self.version = client.version(time.monotonic() + PATIENCE) or ""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the log of its last launch tells."""
+        return self.log.progress.facts if self.log else {}
+
+    @property
+    def numbers(self) -> tuple[int, int] | None:
+        parsed = engines.parse(self.version, None).numbers if self.version[:1].isdigit() else ()
+        return (parsed[0], parsed[1]) if len(parsed) > 1 else None
+
+    @property
+    def runner(self) -> str:
+        told = self.server.variable("VLLM_USE_V2_MODEL_RUNNER")
+        return {"1": "v2", "0": "v1"}.get(told) or str(self.facts.get("runner") or "").lower()
+
+    @property
+    def is_dflash(self) -> bool:
+        return self.server.speculative.get("method") == "dflash" or self.facts.get("speculative_method") == "dflash"
+
+    @property
+    def features(self) -> set[str]:
+        """What known.py may ask for."""
+        flags, unit = self.server.flags, self.unit
+        told = {
+            "dflash": self.is_dflash,
+            "prefix-caching": flags.get("enable-prefix-caching", True) is not False,
+            "fp8-kv": str(flags.get("kv-cache-dtype", "")).startswith("fp8"),
+            "unit-restarts-on-failure": unit.get("Restart") in ("on-failure", "on-abnormal", "on-abort", "no"),
+            "unit-waits-for-notify": unit.get("Type") == "notify",
+            "unit-spares-children": unit.get("KillMode") in ("process", "none"),
+        }
+        return {name for name, has in told.items() if has}
+
+    def config(self, directory: str) -> dict[str, Any]:
+        return files.read_json(os.path.join(directory, "config.json")) if directory else {}
+
+    def shown(self) -> dict[str, Any]:
+        """What is told of it besides the findings."""
+        drafting = self.counters.drafting
+        return {
+            "target": self.target,
+            "drafter": self.drafter,
+            "version": self.version,
+            "runner": self.runner,
+            "answers": self.answers,
+            "acceptance_length": drafting.acceptance_length if drafting else None,
+            "drafts": round(drafting.drafts) if drafting else None,
+            "restarts": self.restarts,
+            "digests": {
+                name: _digest(path) for name, path in (("target", self.target), ("drafter", self.drafter)) if path
+            },
+            "facts": json.loads(json.dumps(self.facts)),
+        }
+
+
+def _digest(directory: str) -> str:
+    """SHA-256 of its config.json."""
+    with open(os.path.join(directory, "config.json"), "rb") as f:
+        return hashlib.sha256(f.read()).hexdigest()

@@ -1,0 +1,48 @@
+"""A vLLM command line is read as vLLM reads it."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.cmdline import parse, words_of_server
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ("/venv/bin/python /venv/bin/vllm serve /models/a --port 1", "/models/a --port 1"),
+        ("python3 -m vllm.entrypoints.openai.api_server --model a", "--model a"),
+        ("python -m vllm.entrypoints.cli.main serve a", "a"),
+        ("/venv/bin/python /venv/bin/vllm bench serve --model a", None),
+        ("vim /etc/vllm", None),
+        ("grep -r vllm.entrypoints.openai.api_server /etc", None),
+        ("vllm", None),
+    ],
+)
+def test_what_a_server_is(argv, words):
+    assert words_of_server(argv.split()) == (words if words is None else words.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "model", "flags"),
+    [
+        ("a --port 8001", "a", {"port": 8001}),
+        ("--port=8001 --model a", "a", {"port": 8001, "model": "a"}),
+        ("--port 8001 a", "a", {"port": 8001}),
+        ("a -tp 2 --max_model_len 4096", "a", {"tensor-parallel-size": 2, "max-model-len": 4096}),
+        ("a --enforce-eager --no-enable-prefix-caching", "a", {"enforce-eager": True, "enable-prefix-caching": False}),
+        ("a --served-model-name x y --seed -1", "a", {"served-model-name": ["x", "y"], "seed": -1}),
+        ("a --kv-cache-memory-bytes 64M --kv-cache-memory-bytes 32M", "a", {"kv-cache-memory-bytes": "32M"}),
+        (
+            'a --speculative-config {"method":"dflash","num_speculative_tokens":7}', "a",
+            {"speculative-config": {"method": "dflash", "num_speculative_tokens": 7}},
+        ),
+        (
+            "a --speculative-config.method dflash --speculative-config.num_speculative_tokens 7 --speculative-config.a.b=c", "a",
+            {"speculative-config": {"method": "dflash", "num_speculative_tokens": 7, "a": {"b": "c"}}},
+        ),
+        ("", "", {}),
+    ],
+)  # fmt: skip
+def test_what_it_was_told(words, model, flags):
+    assert parse(words.split()) == (model, flags)

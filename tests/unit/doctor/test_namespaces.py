@@ -1,0 +1,93 @@
+"""A file is read as a process sees it that lives under another root, and nothing of ours is changed by that."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.namespaces import contained, within
+
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may look from another root")
+# chroot(2) by a Python that stays: after that it opens nothing any more.
+STAY = "import os, sys, time; os.chroot(sys.argv[1]); os.chdir('/'); print('up', flush=True); time.sleep(600)"
+
+
+@pytest.fixture
+def process(tmp_path):
+    """A process whose root is a directory."""
+    (tmp_path / "models/draft").mkdir(parents=True)
+    (tmp_path / "models/draft/config.json").write_text('{"inside": true}')
+    (tmp_path / "served").symlink_to("/models/draft")
+    with subprocess.Popen([sys.executable, "-c", STAY, str(tmp_path)], stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout.readline() == "up\n"
+        yield started.pid
+        started.kill()
+
+
+@ROOT
+def test_paths_are_those_of_the_process(process):
+    """A link to an absolute path leads to where it leads the process."""
+    assert contained(process)
+
+    def look() -> list[str]:
+        with open("/served/config.json") as f:
+            return [f.read(), *sorted(os.listdir("/"))]
+
+    assert within(process, look) == ['{"inside": true}', "models", "served"]
+    assert not os.path.exists("/served/config.json")
+
+
+@ROOT
+def test_what_is_imported_late_is_there(process):
+    """Python has no files of its own under that root."""
+
+    def look() -> str:
+        with open("/served/config.json", encoding="ascii") as f, socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            return f.read()
+
+    assert within(process, look)
+
+
+@ROOT
+def test_what_goes_wrong_there_is_told(process):
+    def look() -> None:
+        raise KeyError("config")
+
+    with pytest.raises(RuntimeError, match="KeyError: 'config'"):
+        within(process, look)
+
+
+@ROOT
+def test_an_address_is_that_of_the_process(tmp_path):
+    """A server in a network of its own, which has nothing but its loopback."""
+    unshare = shutil.which("unshare")
+    code = (
+        "import fcntl, socket, struct, time\n"
+        "s = socket.socket(); fcntl.ioctl(s, 0x8914, struct.pack('16sh', b'lo', 0x1))\n"  # SIOCSIFFLAGS, IFF_UP
+        "s = socket.create_server(('127.0.0.1', 18765)); print('up', flush=True)\n"
+        "while True: s.accept()[0].sendall(b'hello')\n"
+    )
+    with subprocess.Popen([unshare, "--net", sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout.readline() == "up\n"
+
+            def look() -> str:
+                with socket.create_connection(("127.0.0.1", 18765), timeout=10) as s:
+                    return s.recv(5).decode()
+
+            assert within(server.pid, look) == "hello"
+            with pytest.raises(ConnectionRefusedError):
+                look()
+        finally:
+            server.kill()
+
+
+def test_who_is_where_we_are_is_looked_at_directly():
+    assert not contained(os.getppid())
+    assert within(os.getppid(), lambda: {"a": 1}) == {"a": 1}

@@ -1,0 +1,122 @@
+"""Servers are found among real processes. A script stands in vLLM's place: what is looked at is the process, not the engine."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import servers
+
+SERVER = """
+import socket, subprocess, sys, time
+port = int(sys.argv[sys.argv.index("--port") + 1])
+held = socket.create_server(("127.0.0.1", port))
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
+print("up", child.pid, flush=True)
+time.sleep(600)
+"""
+KEY = "canary-5f1d0c"
+
+
+@pytest.fixture
+def port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@pytest.fixture
+def started(tmp_path, port):
+    """The process, and its child."""
+    script = tmp_path / "bin/vllm"
+    script.parent.mkdir()
+    script.write_text(SERVER)
+    log = tmp_path / "server.log"
+    words = [
+        "serve",
+        "models/target",
+        "--port",
+        str(port),
+        "--api-key",
+        KEY,
+        "--speculative-config",
+        '{"model": "models/draft"}',
+    ]
+    with open(log, "w") as output:
+        process = subprocess.Popen(
+            [sys.executable, script, *words], cwd=tmp_path, stdout=output,
+            env={**os.environ, "HF_TOKEN": KEY, "VLLM_LOGGING_LEVEL": "INFO", "EDITOR": "vi"},
+        )  # fmt: skip
+    said = ""
+    while not said.endswith("\n"):
+        said = log.read_text()
+    yield process.pid, int(said.split()[1])
+    os.kill(int(said.split()[1]), 9)
+    process.kill()
+    process.wait()
+
+
+def mine(pid: int) -> servers.Server:
+    (one,) = [server for server in servers.find()[0] if server.pid == pid]
+    return one
+
+
+def test_what_is_told_of_a_server(started, tmp_path, port):
+    pid, child = started
+    server = mine(pid)
+    assert (server.model, server.port, server.host, server.listens) == ("models/target", port, "0.0.0.0", [port])
+    assert (server.cwd, server.log) == (str(tmp_path), str(tmp_path / "server.log"))
+    assert server.speculative == {"model": "models/draft"}
+    assert list(server.workers) == [child]
+    assert server.python == str(tmp_path / "bin/python")
+    assert server.hidden == []
+    assert f"pid {os.getpid()}" in server.parent
+
+
+def test_no_secret_is_told(started):
+    told = mine(started[0]).public()
+    assert KEY not in str(told)
+    assert told["argv"][-4:] == ["--api-key", "********", "--speculative-config", '{"model": "models/draft"}']
+    assert told["environment"] == {"HF_TOKEN": "********", "VLLM_LOGGING_LEVEL": "INFO"} | {
+        name: value for name, value in told["environment"].items() if name in os.environ
+    }
+    assert "EDITOR" not in told["environment"]
+
+
+def test_what_another_user_sees(started):
+    """As an ordinary user without sudo: what can't be seen is listed, what can is told."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can become another user")
+    code = (
+        "import json, os\nfrom ansible_collections.llmops.vllm.plugins.module_utils._doctor import namespaces, servers\n"
+        "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        f"print(json.dumps([s.public() for s in servers.find()[0] if s.pid == {started[0]}]))\n"
+    )
+    path = os.pathsep.join([str(Path(__file__).parents[3] / ".collections"), *sys.path])
+    said = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+    )
+    assert said.returncode == 0, said.stderr
+    (told,) = json.loads(said.stdout)
+    assert told["model"] == "models/target"
+    assert told["environment"] is None
+    assert told["hidden"] == ["its environment", "its working directory", "where it writes its log"]
+    assert KEY not in said.stdout
+
+
+def test_an_engine_whose_server_is_gone_is_told(started):
+    """By its name, which it gives itself."""
+    code = "import ctypes, time; ctypes.CDLL(None).prctl(15, b'VLLM::EngineCor', 0, 0, 0); print('up', flush=True); time.sleep(600)"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as engine:
+        try:
+            assert engine.stdout.readline() == "up\n"
+            orphans = servers.find()[1]
+            assert [line for line in orphans if line.startswith(f"pid {engine.pid} (VLLM::EngineCor")]
+        finally:
+            engine.kill()

@@ -1,0 +1,86 @@
+"""What a server that is there becomes in the words of the roles, and what that would change."""
+
+from __future__ import annotations
+
+import pytest
+from ansible.errors import AnsibleFilterError
+
+from ansible_collections.llmops.vllm.plugins.filter.adopted import adopted
+from ansible_collections.llmops.vllm.plugins.filter.adoption_plan import adoption_plan
+
+SHA = "0123456789abcdef0123456789abcdef01234567"
+SERVER = {
+    "pid": 4711,
+    "user": "llm",
+    "keeper": "systemd unit llm.service",
+    "unit": "llm.service",
+    "python": "/srv/venv/bin/python",
+    "version": "0.32.0",
+    "target": f"/srv/hub/models--Qwen--Qwen3.6-27B/snapshots/{SHA}",
+    "drafter": "/srv/models/draft",
+    "digests": {"drafter": "ab" * 32},
+    "host": "127.0.0.1",
+    "port": 8001,
+    "flags": {
+        "host": "127.0.0.1",
+        "port": 8001,
+        "api-key": "********",
+        "tensor-parallel-size": 2,
+        "enable-prefix-caching": False,
+        "speculative-config": {"method": "dflash", "model": "x/draft", "num_speculative_tokens": 15, "attention_backend": "FLASH_ATTN"},
+    },
+    "environment": {"HF_TOKEN": "********", "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": "0,1", "LLMOPS_VLLM_LAUNCH": "/x"},
+    "findings": [
+        {"check": "drafter", "severity": "error", "what": "mask_token_id is 4 and should be 3."},
+        {"check": "safety", "severity": "note", "what": "It runs as root."},
+    ],
+}  # fmt: skip
+
+
+def test_its_variables():
+    assert adopted(SERVER) == {
+        "vllm_user": "llm",
+        "vllm_build_mode": "existing",
+        "vllm_build_venv": "/srv/venv",
+        "vllm_models_target": {"path": SERVER["target"]},
+        "vllm_models_drafter": {"path": "/srv/models/draft"},
+        "vllm_serve_host": "127.0.0.1",
+        "vllm_serve_port": 8001,
+        "vllm_serve_args": {"tensor-parallel-size": 2, "enable-prefix-caching": False},
+        "vllm_serve_speculative": {"num_speculative_tokens": 15, "attention_backend": "FLASH_ATTN"},
+        "vllm_serve_env": {"CUDA_VISIBLE_DEVICES": "0,1"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"keeper": "docker container 0f0f0f0f0f0f"}, "runs in a docker container 0f0f0f0f0f0f"),
+        ({"python": "python3"}, "its venv of pid 4711 is not known"),
+        ({"target": "", "drafter": ""}, "its target and its drafter of pid 4711 is not known"),
+    ],
+)
+def test_what_can_not_be_adopted(other, words):
+    with pytest.raises(AnsibleFilterError, match=words):
+        adopted({**SERVER, **other})
+
+
+def test_the_plan():
+    assert adoption_plan(SERVER).splitlines() == [
+        "Seen as pid 4711 of llm, kept by systemd unit llm.service; vLLM 0.32.0.",
+        f"The target: {SERVER['target']}, Qwen/Qwen3.6-27B at {SHA}.",
+        f"The drafter: /srv/models/draft; config.json sha256:{'ab' * 32}.",
+        "site.yml would:",
+        "- serve the drafter from a copy with a mended config.json: mask_token_id is 4 and should be 3.",
+        "- start the server under systemd where that runs the host, and by itself elsewhere, and measure it.",
+        "Left to you:",
+        "- end the server that is there first, as it holds port 8001 and the GPUs: systemctl disable --now llm.service",
+        "- put HF_TOKEN into vllm_serve_env by a vault: secrets are not written here",
+        "- put --api-key into vllm_serve_api_key by a vault: secrets are not written here",
+    ]
+
+
+def test_without_a_unit_its_process_is_to_be_ended():
+    plan = adoption_plan({**SERVER, "unit": "", "environment": None})
+    assert "the GPUs: kill 4711" in plan
+    assert "- look at its environment, which could not be read" in plan

@@ -1,0 +1,64 @@
+"""What the doctor found, as a person reads it."""
+
+from __future__ import annotations
+
+from ansible_collections.llmops.vllm.plugins.filter.doctor_table import doctor_table
+
+
+def finding(severity: str, what: str, evidence: str = "/srv/d/config.json") -> dict[str, str]:
+    return {"check": "drafter", "severity": severity, "what": what, "evidence": evidence, "remedy": "Mend it."}
+
+
+def server(port: int, health: str, *findings: dict[str, str], **more: object) -> dict[str, object]:
+    return {
+        "model": "/srv/models/Qwen3.6-27B",
+        "flags": {},
+        "port": port,
+        "keeper": "systemd unit vllm.service",
+        "version": "0.32.0",
+        "drafter": "/srv/d",
+        "acceptance_length": 1.0123,
+        "health": health,
+        "findings": list(findings),
+        **more,
+    }
+
+
+WRONG = finding("error", "mask_token_id is 4 and should be 3.")
+HOSTS = {
+    "gpu1": {"health": "error", "findings": [], "servers": [server(8000, "error", WRONG)]},
+    "gpu2": {
+        "health": "error",
+        "findings": [finding("error", "Engines without a server: pid 7.", "/proc")],
+        "servers": [
+            server(8000, "error", WRONG, finding("note", "It runs as root.")),
+            server(8001, "ok", keeper="nothing: it was started by hand", drafter="", acceptance_length=None, version="",
+                   flags={"served-model-name": ["tiny", "small"]}),
+        ],
+    },
+    "gpu3": {"health": "ok", "findings": [], "servers": []},
+    "gpu4": None,
+}  # fmt: skip
+
+TABLE = """\
+host  model        port  kept by                    vLLM    drafter  acceptance  health
+gpu1  Qwen3.6-27B  8000  systemd unit vllm.service  0.32.0  d        1.01        error
+gpu2  Qwen3.6-27B  8000  systemd unit vllm.service  0.32.0  d        1.01        error
+gpu2  tiny         8001  nothing                    -       -        -           ok
+gpu3  no server    -     -                          -       -        -           ok
+gpu4  -            -     -                          -       -        -           not reached
+
+error   gpu1, gpu2:8000: mask_token_id is 4 and should be 3.
+  seen  /srv/d/config.json
+  do    Mend it.
+
+error   gpu2: Engines without a server: pid 7.
+  seen  /proc
+  do    Mend it.
+
+note    gpu2:8000: It runs as root.
+  do    Mend it."""
+
+
+def test_the_worst_and_the_most_common_first():
+    assert doctor_table(HOSTS) == TABLE
