@@ -116,7 +116,7 @@ def recite(host: Host, port: int, chapters: int) -> None:
     ]
     script = (
         "import json, urllib.request as r\n"
-        f"for body in json.loads({json.dumps(json.dumps(body))!r}):\n"
+        f"for body in json.loads({json.dumps(body)!r}):\n"
         f"    r.urlopen(r.Request('http://127.0.0.1:{port}/v1/chat/completions', json.dumps(body).encode(),"
         " {'Content-Type': 'application/json'}), timeout=300).read()\n"
     )

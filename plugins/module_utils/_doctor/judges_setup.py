@@ -25,6 +25,15 @@ def drafter(subject: Subject) -> Iterator[Finding]:
             "If it should have one, give it: {\"method\": \"dflash\", \"model\": ..., \"num_speculative_tokens\": ...}.",
         )  # fmt: skip
         return
+    if told.get("model") and not subject.drafter and subject.server.hidden:
+        yield Finding(
+            "drafter",
+            NOTE,
+            f"Where the drafter {told['model']} lies can't be seen by this user.",
+            f"not seen: {', '.join(subject.server.hidden)}",
+            "Look as root (become).",
+        )
+        return
     if told.get("model") and not subject.drafter:
         yield Finding(
             "drafter", ERROR, f"The drafter {told['model']} is not on this host where the server looks for it.", "its --speculative-config",

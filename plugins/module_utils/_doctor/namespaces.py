@@ -11,6 +11,9 @@ import json
 import os
 from typing import Any, Callable
 
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import origin
+from ansible_collections.llmops.vllm.plugins.module_utils._host import processes
+
 NETWORK = 0x40000000  # CLONE_NEWNET, see setns(2)
 
 # Under another root Python finds none of its own files any more, and these it would only look for when they are needed.
@@ -21,11 +24,15 @@ for codec in ("ascii", "utf-8", "latin-1", "idna"):
 def contained(pid: int) -> bool:
     """Whether a process sees other files or another network than we do.
 
-    A unit of systemd has mounts of its own as soon as it is hardened, under the same root. Who isn't root does without these.
+    A unit of systemd has mounts of its own as soon as it is hardened, under the same root. Who may not ask about another's process is told
+    by its control group whether it is in a container, and does without the rest.
     """
-    if _root(pid) != _root(os.getpid()) or not _same(pid, "net"):
-        return True
-    return os.geteuid() == 0 and not _same(pid, "mnt")
+    try:
+        if _root(pid) != _root(os.getpid()) or not _same(pid, "net"):
+            return True
+        return os.geteuid() == 0 and not _same(pid, "mnt")
+    except PermissionError:
+        return bool(origin.container(processes.control_group(pid)))
 
 
 def within(pid: int, look: Callable[[], Any]) -> Any:

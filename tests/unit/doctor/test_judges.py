@@ -116,6 +116,7 @@ def test_a_wrong_value_stands_before_what_comes_of_it(subject):
         ({"workers": {}}, {}, "process", "error", "its engine is gone"),
         ({"flags": {"host": "::1"}}, {}, "drafter", "note", "runs without a drafter"),
         ({}, {"drafter": ""}, "drafter", "error", "The drafter /d is not on this host"),
+        ({"hidden": ["its environment"]}, {"drafter": ""}, "drafter", "note", "can't be seen by this user"),
         ({}, {"unit": {"Restart": "on-failure"}}, "versions", "warning", "ends with exit code 0"),
         (flags(**{"max-num-batched-tokens": 64, "max-num-seqs": 64}), {}, "arguments", "warning", "max-num-batched-tokens is 64"),
         ({"uptime": 2000.0}, {"answers": False, "silence": "timed out"}, "process", "error", "gives no answer"),

@@ -10,6 +10,7 @@ import sys
 
 import pytest
 
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import namespaces
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.namespaces import contained, within
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may look from another root")
@@ -89,5 +90,18 @@ def test_an_address_is_that_of_the_process(tmp_path):
 
 
 def test_who_is_where_we_are_is_looked_at_directly():
-    assert not contained(os.getppid())
-    assert within(os.getppid(), lambda: {"a": 1}) == {"a": 1}
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        assert not contained(process.pid)
+        assert within(process.pid, lambda: {"a": 1}) == {"a": 1}
+
+
+@pytest.mark.parametrize(("inside", "held"), [("docker container 0f0f", True), ("", False)])
+def test_who_may_not_ask_is_told_by_the_control_group(monkeypatch, inside, held):
+    """Another's process can't be asked by an ordinary user, and a test for root has none that may not be asked."""
+
+    def refused(pid: int) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(namespaces, "_root", refused)
+    monkeypatch.setattr(namespaces.origin, "container", lambda group: inside)
+    assert contained(1) is held
