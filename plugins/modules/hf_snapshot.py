@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: hf_snapshot
 short_description: Have one revision of a model on the host, whole and verified
-version_added: "0.2.0"
+version_added: "0.1.0"
 author:
   - The llmops.vllm authors (@llmops)
 description:
@@ -308,13 +308,13 @@ class Snapshot:
         assert job.record
         result.update(pidfile=job.pidfile, log=job.record.log, mark=job.record.mark)
         if not self.params["wait"]:
-            return {**result, "changed": lacking != [], "started": True, "whole": lacking == []}
+            return {**result, "changed": record is None, "started": True, "whole": lacking == []}
         result["said"] = self.follow(job)
         after = snapshot.read(self.place.path)
         if not after or self.lacking(after.listing, after):
             self.fail(f"The job ended, and the snapshot is not whole. Its log is {job.log}.")
         came = self.measure(after.listing, lacking or [])
-        changed = lacking != [] or ", nothing fetched," not in result["said"]
+        changed = record is None or ", nothing fetched," not in result["said"]
         if lacking is None:
             lacking = after.listing.wanted(self.request.allow, self.request.ignore)
             came["bytes_to_fetch"] = came["bytes"]

@@ -9,6 +9,7 @@ What has come of an interrupted fetch stays in the job's directory: ``parts/`` w
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
@@ -17,7 +18,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import locks
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, locks
 from ansible_collections.llmops.vllm.plugins.module_utils._models import errors, request, snapshot, sources
 from ansible_collections.llmops.vllm.plugins.module_utils._models.errors import FetchError, amount
 from ansible_collections.llmops.vllm.plugins.module_utils._models.hub import Hub
@@ -26,6 +27,8 @@ from ansible_collections.llmops.vllm.plugins.module_utils._models.listing import
 
 STEPS = 4
 RESERVE = 64 << 20  # bytes of the disk that stay free
+BALLAST = 1 << 16
+"""Bytes that are thrown off when the disk is full, so that the log can say it."""
 PULSE = 2.0  # seconds between two looks at what has come
 
 
@@ -42,19 +45,22 @@ def main(directory: str) -> int:
         print(asked.masked(words), flush=True)
 
     os.environ.update(asked.environment)
+    ballast = os.path.join(directory, "ballast")
     try:
+        files.write(ballast, bytes(BALLAST))
         with locks.locked(os.path.join(directory, "lock")):
-            say(Fetch(asked, say).ensure())
+            last = Fetch(asked, say).ensure()
     except FetchError as e:
-        say(f"FAILED: {e}")
+        last = f"FAILED: {e}"
     except OSError as e:
-        say(f"FAILED: {errors.of_system(e, asked.models)}")
+        last = f"FAILED: {errors.of_system(e, asked.models)}"
     except Exception as e:
         say("".join(f"    {line}" for line in traceback.format_exc().splitlines(keepends=True)))
-        say(f"FAILED: a fault of the fetch itself: {e!r}")
-    else:
-        return 0
-    return 1
+        last = f"FAILED: a fault of the fetch itself: {e!r}"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(ballast)
+    say(last)
+    return 1 if last.startswith("FAILED: ") else 0
 
 
 class Fetch:

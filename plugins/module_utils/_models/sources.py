@@ -122,7 +122,7 @@ class Mirror(Source):
         except urllib.error.HTTPError:
             return None
         except (*web.BROKEN, ValueError) as e:
-            raise errors.unreachable(self.name, web.reason(e)) from None
+            raise errors.unreachable_source(self.name, web.reason(e)) from None
 
     def fetch(self, wanted: Sequence[File], parts: str) -> None:
         for file in wanted:
@@ -146,7 +146,7 @@ class Mirror(Source):
                 tries = 0 if has > had else tries + 1
                 had = has
                 if tries >= PATIENCE:
-                    raise errors.unreachable(self.name, web.reason(e)) from None
+                    raise errors.unreachable_source(self.name, web.reason(e)) from None
                 time.sleep(min(2**tries, 10))
 
     def _refused(self, e: urllib.error.HTTPError, file: File) -> FetchError:
@@ -172,7 +172,7 @@ def named(request: Request) -> Source | None:
     if os.path.isfile(source):
         return Tar(source)
     raise FetchError(
-        f"there is nothing at {source}",
+        f"there is nothing at {source} that the user of the fetch may see",
         "A source is an absolute path of a directory or a tar archive of the host, or a URL that begins with http",
     )
 

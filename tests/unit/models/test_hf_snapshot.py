@@ -98,8 +98,10 @@ def test_a_file_that_was_touched_only_is_hashed_and_stays(host, hub):
     hub.forget()
     result = host.well()
     assert hub.sent == 0
-    assert result["whole"]
-    assert not host.well()["changed"]
+    assert result["whole"] and not result["changed"]
+    hub.forget()
+    host.well()
+    assert hub.asked == [], "it is known again"
 
 
 def test_a_broken_connection_is_gone_on_with(host, hub):
@@ -110,7 +112,7 @@ def test_a_broken_connection_is_gone_on_with(host, hub):
 
 
 def test_a_killed_fetch_is_gone_on_with(host, hub):
-    hub.speed = 2_000_000
+    hub.speed = 500_000
     started = host.well(wait=False)
     assert started["started"] and started["changed"] and not started.get("whole")
     part = host.job / "parts" / LARGE
@@ -126,10 +128,11 @@ def test_a_killed_fetch_is_gone_on_with(host, hub):
 
 
 def test_a_running_fetch_is_joined(host, hub):
-    hub.speed = 5_000_000
-    started = host.well(wait=False)
-    joined = host.well()
-    assert joined["log"] == started["log"]
+    hub.speed = 100_000
+    assert host.well(wait=False)["log"] == host.well(wait=False)["log"]
+    hub.speed = 0
+    host.well()
+    assert host.content() == FILES
     assert hub.wanted()[LARGE] == len(FILES[LARGE]), "it came once"
 
 
@@ -146,7 +149,7 @@ def test_a_request_leaves_no_secret_behind(host, hub):
 
 def test_no_process_shows_the_token(host, hub):
     hub.tokens[TOKEN] = set()
-    hub.speed = 2_000_000
+    hub.speed = 100_000
     started = host.well(wait=False, token=TOKEN)
     wait_until(lambda: (host.job / "parts" / LARGE).exists())
     record = processes.read_pidfile(started["pidfile"])
@@ -157,6 +160,12 @@ def test_no_process_shows_the_token(host, hub):
         with open(f"/proc/{pid}/environ") as f:
             shown += f.read()
         assert TOKEN not in shown
+
+
+def test_a_mirror_that_names_its_origin_is_asked_on(host, hub):
+    hub.origin = "http://origin.invalid"
+    host.well()
+    assert host.content() == FILES
 
 
 def test_a_branch_becomes_the_commit_that_it_is_at(host, hub):
