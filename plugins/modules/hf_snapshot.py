@@ -114,7 +114,7 @@ attributes:
     description: Can run in check mode and return changed status prediction without modifying target.
     support: full
     details:
-      - Asks the hub for the listing and for access, and says how many bytes would come. With V(verify=full) nothing is hashed.
+      - Asks the hub for the listing and for access, looks at the disk, and says how many bytes would come. Nothing is hashed.
   diff_mode:
     description: Will return details on what has changed (or possibly needs changing in check_mode), when in diff mode.
     support: full
@@ -344,6 +344,7 @@ class Snapshot:
         result.update(self.measure(told, lacking))
         if lacking and not self.request.source:
             fetch.hub.refuse_without_access(self.place.revision, lacking[0].path)
+        fetch.refuse_a_small_disk(lacking)
         result["bytes_to_fetch"] -= min(fetch.came(), result["bytes_to_fetch"])
         return lacking
 

@@ -137,6 +137,7 @@ def test_the_bytes_leave_the_hub_once(plays, hub):
     plays.play(vllm_models_site="here")
     plays.prove()
     assert hub.sent == size(hub, "target", "drafter")
+    assert {asked.host for asked in hub.asked} == {plays.hosts[0].address}, "the others need no way to it"
     hub.forget()
     again = plays.play(vllm_models_site="here")
     assert changed(again) == [0] * len(plays.hosts)

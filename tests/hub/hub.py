@@ -50,6 +50,7 @@ class Repository:
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
+    host: str
     method: str
     path: str
     token: str
@@ -159,7 +160,9 @@ class Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
         finally:
-            self.hub.asked.append(Asked(self.command, self.path, self.token, self.file, self.sent, self.start))
+            self.hub.asked.append(
+                Asked(self.client_address[0], self.command, self.path, self.token, self.file, self.sent, self.start)
+            )
 
     def route(self, url: urllib.parse.SplitResult) -> None:
         if self.hub.refusing:

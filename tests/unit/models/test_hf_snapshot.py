@@ -82,6 +82,20 @@ def test_a_flipped_byte_is_found_and_only_that_file_comes_again(host, hub, path)
     assert not host.well(verify="full")["changed"]
 
 
+def test_what_is_known_to_be_wrong_stays_known(host, hub):
+    """Though it can't be fetched again just now."""
+    host.well()
+    flip(host.path / LARGE)
+    hub.refusing = (503, {})
+    assert "answers 503" in host.refused(verify="full")
+    assert not host.well(fetch=False)["whole"]
+    hub.refusing = None
+    hub.forget()
+    host.well()
+    assert host.content() == FILES
+    assert list(hub.wanted()) == [LARGE]
+
+
 def test_what_was_written_to_is_seen_without_being_asked_to_look(host, hub):
     host.well()
     with open(host.path / "config.json", "a") as f:
