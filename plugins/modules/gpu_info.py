@@ -14,12 +14,22 @@ author:
   - The llmops.vllm authors (@llmops)
 description:
   - Reads memory and processes of all NVIDIA GPUs from C(nvidia-smi).
-  - A host without it has no GPUs, which is no failure. A driver that tells nothing, or hangs, isn't one either; RV(error) says so.
+  - A host without it has no GPUs, which is no failure. A driver that tells nothing, or hangs, isn't one either, unless the GPUs have to
+    be O(unused); RV(error) says so.
 options:
   home:
     description:
       - A directory whose launch scripts started what is our own. What else uses the GPUs is returned as RV(in_the_way).
     type: path
+  devices:
+    description:
+      - The GPUs that are meant, as E(CUDA_VISIBLE_DEVICES) names them. All, unless given.
+      - What uses other ones is not in the way. A GPU that is cut up into MIG devices is taken as one.
+    type: str
+  unused:
+    description: Fail, and name what uses the GPUs, if something does that is not our own or if that can't be told.
+    type: bool
+    default: false
   allowed:
     description: MiB of a GPU's memory that may be used by no process that can be seen, as by a display or the driver itself.
     type: int
@@ -45,8 +55,10 @@ EXAMPLES = r"""
 - name: Wait until nobody else uses the GPUs
   llmops.vllm.gpu_info:
     home: /opt/vllm
+    devices: "0,1"
+    unused: true
   register: gpus
-  until: gpus.in_the_way == []
+  until: gpus is succeeded
   retries: 30
   delay: 10
 """
@@ -90,7 +102,12 @@ from ansible_collections.llmops.vllm.plugins.module_utils._host import gpus, lef
 
 def main() -> None:
     module = AnsibleModule(
-        argument_spec={"home": {"type": "path"}, "allowed": {"type": "int", "default": 1024}},
+        argument_spec={
+            "home": {"type": "path"},
+            "devices": {"type": "str"},
+            "unused": {"type": "bool", "default": False},
+            "allowed": {"type": "int", "default": 1024},
+        },
         supports_check_mode=True,
     )
     result: dict[str, Any] = {"gpus": [], "in_the_way": []}
@@ -107,7 +124,15 @@ def main() -> None:
             }
             for gpu in found
         ]
-        result["in_the_way"] = gpus.in_the_way(found, ours, module.params["allowed"])
+        result["in_the_way"] = gpus.in_the_way(
+            gpus.seen(found, module.params["devices"]), ours, module.params["allowed"]
+        )
+    hindrance = result.get("error") or "; ".join(result["in_the_way"])
+    if hindrance and module.params["unused"]:
+        module.fail_json(
+            msg=f"{hindrance}. Nothing was touched. End that, or give the server other GPUs (CUDA_VISIBLE_DEVICES).",
+            **result,
+        )
     module.exit_json(changed=False, **result)
 
 

@@ -128,9 +128,8 @@ def main() -> None:
         args=p["args"],
         speculative=p["speculative"],
         argv=p["argv"],
-        drafter=files.read_json(
-            os.path.join(p["drafter"], "config.json")
-        ),  # a broken one is for drafter_config to tell of
+        # A broken one is for drafter_config to tell of.
+        drafter=files.read_json(os.path.join(p["drafter"], "config.json")),
         version=p["version"],
         gpus=gpus.count() or None,  # none that can be seen may as well be an engine for the CPU
         environment={name: str(value) for name, value in p["environment"].items() if value is not None},

@@ -162,12 +162,12 @@ exit:
   sample: {code: null, signal: 15}
 left:
   description:
-    - What servers left on the host that is not known to belong to this one, and was not touched. Engines without a launch script of this
-      collection, and shared memory that nobody uses.
+    - What is on the host that no launch script of this collection started, and was not touched. Engines by their names, who listens on
+      O(port), who uses the GPUs; and shared memory that nobody uses.
   returned: when something was started or stopped
   type: list
   elements: str
-  sample: ["pid 4711 (VLLM::EngineCore), of alice"]
+  sample: ["pid 4711 (VLLM::EngineCore), of alice, uses GPU 0"]
 actions:
   description: What was done, in words.
   returned: success
@@ -281,12 +281,10 @@ class Server:
             )
 
     def left(self) -> list[str]:
-        engines = [
-            f"pid {pid} ({processes.name(pid)}), of {leftovers.user(pid)}" for pid in leftovers.strange_engines()
-        ]
-        if engines:
-            self.module.warn(f"There are engines here that this collection did not start: {', '.join(engines)}.")
-        return engines + leftovers.segments()
+        strangers = leftovers.strangers(self.params["port"], self.members())
+        if strangers:
+            self.module.warn(f"There are servers here that this collection did not start: {'; '.join(strangers)}.")
+        return strangers + leftovers.segments()
 
     def fail(self, msg: str) -> NoReturn:
         supervisor = getattr(self, "supervisor", None)

@@ -17,13 +17,17 @@ description:
     can read, and C(release.json), which says what it is made of. Its id is a digest of all that, so that the same release has the same
     name on every host.
   - A new release appears whole. Nothing that runs is touched, and no link is moved.
+  - Before that it is tried, as the server's user, in some seconds. The build that is to run it is asked whether it takes the arguments,
+    as only its own parser knows its flags and their types, and the models have to be readable. What is there was tried when it came.
 options:
   instance:
     description: The directory of the instance. It and the server's cache in it are made when missing.
     type: path
     required: true
   content:
-    description: What the release is made of, as it is to be told. No secrets.
+    description:
+      - What the release is made of, as it is to be told. No secrets.
+      - C(argv), the command line of the server, and C(path) of C(target) and C(drafter) are what is tried.
     type: dict
     required: true
   launcher:
@@ -44,6 +48,8 @@ attributes:
   check_mode:
     description: Can run in check mode and return changed status prediction without modifying target.
     support: full
+    details:
+      - What speaks against a release is only a warning, since earlier tasks may be meant to mend it.
   diff_mode:
     description: Will return details on what has changed (or possibly needs changing in check_mode), when in diff mode.
     support: full
@@ -61,6 +67,7 @@ EXAMPLES = r"""
     instance: /opt/vllm/instances/default
     content:
       argv: [/opt/vllm/builds/0.32.0/venv/bin/vllm, serve, /srv/models/Qwen3.6-27B]
+      target: {path: /srv/models/Qwen3.6-27B}
       url: http://127.0.0.1:8000
     launcher: "{{ lookup('ansible.builtin.template', 'launch.py.j2') }}"
     environment: "{{ {'HF_HUB_OFFLINE': '1', 'VLLM_API_KEY': key} | to_json }}"
@@ -97,6 +104,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
+from ansible_collections.llmops.vllm.plugins.module_utils._engine import trial
 from ansible_collections.llmops.vllm.plugins.module_utils._host import release
 
 
@@ -131,6 +139,10 @@ def write(module: AnsibleModule, instance: str, wanted: release.Release, user: s
     changed = bool(release.differing(path, wanted, ids))
     current, proven = release.current(instance)
     if not module.check_mode:
+        release.make_cache(instance, user, ids)
+    if not os.path.isdir(path):
+        try_it(module, wanted, user if ids else None)
+    if not module.check_mode:
         release.write(instance, wanted, ids)
     result = {
         "changed": changed,
@@ -143,6 +155,16 @@ def write(module: AnsibleModule, instance: str, wanted: release.Release, user: s
     if changed:
         result["diff"] = {"before": _text(current), "after": _text(described)}
     return result
+
+
+def try_it(module: AnsibleModule, wanted: release.Release, user: str | None) -> None:
+    content = wanted.content
+    models = [content[model]["path"] for model in ("target", "drafter") if "path" in content.get(model, {})]
+    refused = trial.hindrance(content["argv"], models, wanted.environment, user) if content.get("argv") else ""
+    if refused and module.check_mode:
+        module.warn(f"As things are, it would not be written. {refused}")
+    elif refused:
+        raise release.ReleaseError(refused)
 
 
 def _text(data: dict[str, Any]) -> str:

@@ -15,12 +15,14 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-OWN_VARIABLES = {
-    "host": "vllm_serve_host",
-    "port": "vllm_serve_port",
-    "model": "vllm_models_target",
-    "speculative-config": "vllm_serve_speculative",
+NOT_HERE = {
+    "host": "Set vllm_serve_host instead, so that all tasks know it.",
+    "port": "Set vllm_serve_port instead, so that all tasks know it.",
+    "model": "Set vllm_models_target instead, so that all tasks know it.",
+    "speculative-config": "Set vllm_serve_speculative instead, so that it is judged.",
+    "ssl-certfile": "What waits for the server and measures it speaks http: put what speaks https before it, and leave this out.",
 }
+"""Flags that are no business of vllm_serve_args, each with what to do instead. Those that are secret don't come as far as here."""
 READY_TIMEOUT = "VLLM_ENGINE_READY_TIMEOUT_S"
 DEVICES = "CUDA_VISIBLE_DEVICES"
 RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
@@ -61,11 +63,7 @@ def faults(launch: Launch) -> list[str]:
     found = [
         f"{' and '.join(names)} are one flag, given twice: keep one." for names in named.values() if len(names) > 1
     ]
-    found += [
-        f"vllm_serve_args holds {name}. Set {variable} instead, so that all tasks know it."
-        for name, variable in OWN_VARIABLES.items()
-        if name in flags
-    ]
+    found += [f"vllm_serve_args holds {name}. {instead}" for name, instead in NOT_HERE.items() if name in flags]
     if not 0 < launch.port < 65536:
         found.append(f"vllm_serve_port is {launch.port}: a port is a number from 1 to 65535.")
     found += _exposure(launch)
@@ -175,7 +173,8 @@ def _parallel(flags: Mapping[str, Any], launch: Launch) -> list[str]:
     size = _number(flags.get("tensor-parallel-size", 1))
     stages = _number(flags.get("pipeline-parallel-size", 1))
     nodes = _number(flags.get("nnodes", 1))
-    gpus, visible = launch.gpus, launch.environment.get(DEVICES)
+    # An engine for the CPU finds no GPU, whatever there is, and it is its version by which vLLM itself tells one.
+    gpus, visible = None if "cpu" in launch.version else launch.gpus, launch.environment.get(DEVICES)
     if gpus is not None and visible is not None:
         gpus = min(gpus, len([name for name in visible.split(",") if name.strip()]))
     if size is not None and stages is not None and nodes == 1 and gpus is not None and size * stages > gpus:

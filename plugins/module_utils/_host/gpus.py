@@ -78,6 +78,26 @@ def parse(gpus: str, processes: str, listed: str) -> list[Gpu]:
     ]
 
 
+def seen(gpus: Iterable[Gpu], devices: str | None) -> list[Gpu]:
+    """Those that a server sees which is given this CUDA_VISIBLE_DEVICES: indexes or UUIDs, whole or their beginnings; None shows all.
+
+    As for the server, what comes after a name that no device has is not seen.
+    """
+    found, every = [], list(gpus)
+    if devices is None:
+        return every
+    for name in map(str.strip, devices.split(",")):
+        chosen = [
+            gpu
+            for gpu in every
+            if name and (name == str(gpu.index) or any(uuid.startswith(name) for uuid in (gpu.uuid, *gpu.mig)))
+        ]
+        if not chosen:
+            break
+        found += [gpu for gpu in chosen if gpu not in found]
+    return found
+
+
 def in_the_way(gpus: Iterable[Gpu], ours: Iterable[int], allowed: int) -> list[str]:
     """What uses the GPUs besides our own processes, in words: foreign processes, and more memory than is allowed to nobody."""
     own, words = set(ours), []

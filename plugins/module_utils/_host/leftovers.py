@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+from collections.abc import Iterable
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import processes
+from ansible_collections.llmops.vllm.plugins.module_utils._host import gpus, ports, processes
 from ansible_collections.llmops.vllm.plugins.module_utils._host.systemd import LAUNCH
 
 ENGINE = "VLLM::"
@@ -34,13 +35,31 @@ def of(instance: str) -> list[int]:
     ]
 
 
-def strange_engines() -> list[int]:
-    """Engines and workers without a server that a launch script of this collection started."""
-    launched = {processes.session(pid) for pid in processes.living() if _launch(pid)}
+def strangers(port: int | None, ours: Iterable[int] = (), tool: str = gpus.TOOL) -> list[str]:
+    """What serves, or may, and was started by no launch script of this collection, in words.
+
+    Engines and workers by vLLM's names for them, who listens on the port, and who uses the GPUs as far as nvidia-smi tells.
+    """
+    living = set(processes.living())
+    launched = {processes.session(pid) for pid in living if _launch(pid)}
+    told: dict[int, list[str]] = {pid: [] for pid in living if processes.name(pid).startswith(ENGINE)}
+    for pid in ports.listeners(port) if port else []:
+        told.setdefault(pid, []).append(f"listens on port {port}")
+    with contextlib.suppress(gpus.NoAnswerError):
+        for gpu in gpus.ask(tool):
+            for process in gpu.processes:
+                told.setdefault(process.pid, []).append(f"uses GPU {gpu.index}")
     return [
-        pid
-        for pid in processes.living()
-        if processes.name(pid).startswith(ENGINE) and processes.session(pid) not in launched
+        ", ".join(
+            [
+                f"pid {pid} ({processes.name(pid)}), of {user(pid)}"
+                if pid in living
+                else f"pid {pid} of another container",
+                *what,
+            ]
+        )
+        for pid, what in sorted(told.items())
+        if pid not in ours and not (pid in living and processes.session(pid) in launched)
     ]
 
 

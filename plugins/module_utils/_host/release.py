@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -137,13 +136,12 @@ def _is(path: str, data: bytes, mode: int, ids: tuple[int, int] | None) -> bool:
 
 
 def write(instance: str, release: Release, ids: tuple[int, int] | None) -> None:
-    """Have the release under the instance, and the server's cache beside it.
+    """Have the release under the instance.
 
     A new one is made aside and named when it is whole. In one that is there only what differs is written anew.
     """
     releases = os.path.join(instance, "releases")
     os.makedirs(releases, mode=0o755, exist_ok=True)
-    _cache(os.path.join(instance, "cache"), ids)
     final = os.path.join(releases, release.described["id"])
     with files.sole_writer(releases):
         for name in os.listdir(releases):
@@ -165,12 +163,12 @@ def write(instance: str, release: Release, ids: tuple[int, int] | None) -> None:
             raise
 
 
-def _cache(path: str, ids: tuple[int, int] | None) -> None:
-    """The only place where the server may write."""
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(path, 0o755)
-    if ids and os.stat(path).st_uid != ids[0]:
-        os.chown(path, *ids)
+def make_cache(instance: str, user: str, ids: tuple[int, int] | None) -> None:
+    """The only place where the server may write. Another user gets another one, since a server may still use the first's."""
+    path = os.path.join(instance, "cache", user)
+    os.makedirs(path, mode=0o755, exist_ok=True)
+    if ids and os.lstat(path).st_uid != ids[0]:
+        os.chown(path, *ids, follow_symlinks=False)
 
 
 def current(instance: str) -> tuple[dict[str, Any], bool]:

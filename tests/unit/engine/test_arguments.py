@@ -28,10 +28,16 @@ def test_what_is_not_known_is_let_pass():
     assert judged({"max-num-batched-tokens": "2k", "max-num-seqs": 256}) == []
 
 
+def test_gpus_are_nothing_to_an_engine_for_the_cpu():
+    assert judged({"tensor-parallel-size": 2}, gpus=1, version="0.32.0+cpu") == []
+    assert judged({"tensor-parallel-size": 2}, gpus=1, version="0.32.0") != []
+
+
 @pytest.mark.parametrize(
     ("args", "speculative", "options", "said"),
     [
         ({"port": 1}, {}, {}, "vllm_serve_args holds port. Set vllm_serve_port instead"),
+        ({"ssl-certfile": "/etc/x.pem"}, {}, {}, "measures it speaks http: put what speaks https before it"),
         ({"max-num-seqs": 4, "max_num_seqs": 8}, {}, {}, "max-num-seqs and max_num_seqs are one flag"),
         ({"max-num-seqs": 256, "max-num-batched-tokens": 2047}, {}, {}, "needs 2048: raise it, or lower max-num-seqs to 255"),
         ({"tensor-parallel-size": 4}, {}, {"gpus": 2}, "take 4 GPUs, and the server would see 2: lower them"),

@@ -89,6 +89,33 @@ def test_a_tool_that_hangs_is_left_behind(tool, monkeypatch):
         gpus.ask(tool.make("exec sleep 600"))
 
 
+@pytest.mark.parametrize(
+    ("devices", "indexes"),
+    [
+        (None, [0, 1]),
+        ("1", [1]),
+        ("1, 0", [1, 0]),
+        ("1,1", [1]),
+        ("{uuid}", [1]),
+        ("{beginning}", [1]),
+        ("0,7,1", [0]),
+        ("-1", []),
+        ("", []),
+    ],
+)
+def test_what_a_server_sees(tool, devices, indexes):
+    """As CUDA's documentation of the variable has it."""
+    found = gpus.ask(tool("two-gpus"))
+    uuid = found[1].uuid
+    named = devices and devices.format(uuid=uuid, beginning=uuid[:12])
+    assert [gpu.index for gpu in gpus.seen(found, named)] == indexes
+
+
+def test_a_mig_device_means_its_gpu(tool):
+    found = gpus.ask(tool("mig"))
+    assert gpus.seen(found, found[0].mig[1]) == found
+
+
 def test_what_is_in_the_way(tool):
     found = gpus.ask(tool("two-gpus"))
     assert gpus.in_the_way(found, [4711], 1024) == ["GPU 0: pid 812 (/usr/bin/python3, with a comma) uses 10 MiB"]

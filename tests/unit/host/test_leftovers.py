@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import pwd
+import socket
 import subprocess
 import sys
 import time
@@ -21,6 +23,12 @@ with open("/proc/self/stat") as f: fields = f.read().rsplit(")", 1)[1].split()
 start, end = int(fields[45]), int(fields[48])
 ctypes.memset(start, 0, end - start)
 ctypes.memmove(start, name, len(name))
+print("up", flush=True)
+time.sleep(600)
+"""
+LISTENING = """
+import socket, time
+s = socket.create_server(("127.0.0.1", {port}))
 print("up", flush=True)
 time.sleep(600)
 """
@@ -66,10 +74,29 @@ def test_an_engine_that_wrote_over_its_environment_is_known_by_its_log(start, tm
     assert leftovers.of(str(tmp_path)) == [engine]
 
 
-def test_an_engine_that_nobody_launched_is_strange(start, tmp_path):
-    strange = start(RENAMED, start_new_session=True)
-    assert strange in leftovers.strange_engines()
-    assert leftovers.of(str(tmp_path)) == []
+def test_what_nobody_launched_is_strange(start, tmp_path):
+    """An engine by its name, whoever holds the port, and whoever is on a GPU; a program stands in nvidia-smi's place."""
+    engine = start(RENAMED, start_new_session=True)
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = s.getsockname()[1]
+    held = start(LISTENING.format(port=port), start_new_session=True)
+    ours = start(WAITING, f"{tmp_path}/one/releases/r1/launch.py", start_new_session=True)
+    smi = tmp_path / "nvidia-smi"
+    rows = "\n".join(f"GPU-0, {pid}, 10, python" for pid in (engine, ours, 4194303))
+    smi.write_text(
+        f'#!/bin/sh\ncase "$1" in --query-gpu=*) echo "3, GPU-0, 9, 9, 0, 570, H200" ;; '
+        f'--query-compute-apps=*) echo "{rows}" ;; -L) echo "GPU 3: H200 (UUID: GPU-0)" ;; esac\n'
+    )
+    smi.chmod(0o755)
+    said = leftovers.strangers(port, tool=str(smi))
+    me = pwd.getpwuid(os.geteuid()).pw_name
+    assert f"pid {engine} (VLLM::EngineCore), of {me}, uses GPU 3" in said
+    assert f"pid {held} ({processes.name(held)}), of {me}, listens on port {port}" in said
+    assert "pid 4194303 of another container, uses GPU 3" in said
+    assert not [line for line in said if line.startswith(f"pid {ours} ")]
+    assert not [line for line in leftovers.strangers(port, [held]) if line.startswith(f"pid {held} ")]
+    assert leftovers.of(str(tmp_path / "two")) == []
 
 
 def test_shared_memory_in_use_is_not_left(tmp_path):

@@ -96,12 +96,18 @@ def test_what_was_changed_by_hand_is_put_right(write, name):
 
 def test_a_careful_umask_closes_nothing_to_the_server(write, tmp_path):
     path = Path(write(umask=0o077)["path"])
-    made = [path, *list(path.parents)[: len(path.relative_to(tmp_path).parts) - 1], tmp_path / "one/cache"]
+    made = [
+        path,
+        *list(path.parents)[: len(path.relative_to(tmp_path).parts) - 1],
+        tmp_path / "one/cache",
+        tmp_path / "one/cache" / getpass.getuser(),
+    ]
     assert {str(one.relative_to(tmp_path)): one.stat().st_mode & 0o777 for one in made} == {
         f"one/releases/{path.name}": 0o755,
         "one/releases": 0o755,
         "one": 0o755,
         "one/cache": 0o755,
+        f"one/cache/{getpass.getuser()}": 0o755,
     }
 
 
@@ -160,8 +166,8 @@ def test_the_secret_is_for_the_servers_user_alone(write, tmp_path):
     path = Path(write(user="nobody")["path"])
     owners = {file.name: file.stat().st_uid for file in path.iterdir()}
     assert owners == {"launch.py": 0, "env.json": nobody, "release.json": 0}
-    assert (tmp_path / "one/cache").stat().st_uid == nobody
-    assert (path.stat().st_uid, path.parent.stat().st_uid) == (0, 0)
+    assert (tmp_path / "one/cache/nobody").stat().st_uid == nobody
+    assert {place.stat().st_uid for place in (path, path.parent, tmp_path / "one/cache")} == {0}
     assert not write(user="nobody")["changed"]
 
 
@@ -170,3 +176,42 @@ def test_another_user_cannot_be_given_files(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
     with pytest.raises(release.ReleaseError, match="uid 12345 can"):
         release.owner("root")
+
+
+def test_another_user_of_the_server_leaves_the_first_ones_cache_alone(write, tmp_path):
+    """A server of the first may still run."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can give files away")
+    write(user="nobody")
+    compiled = tmp_path / "one/cache/nobody/kernel"
+    compiled.touch()
+    write()
+    assert compiled.exists()
+    assert compiled.parent.stat().st_uid == pwd.getpwnam("nobody").pw_uid
+
+
+@pytest.fixture
+def vllm(tmp_path):
+    """A program in vLLM's place whose Python refuses what it is asked and counts how often."""
+    python = tmp_path / "bin/python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\necho >> "{tmp_path}/asked"\necho "vllm: error: no" >&2\n[ "$5" != --bad ]\n')
+    python.chmod(0o755)
+    return str(tmp_path / "bin/vllm")
+
+
+def test_a_release_is_tried_once(write, tmp_path, vllm):
+    content = {"argv": [vllm, "serve", "--good"], "target": {"path": str(tmp_path)}}
+    assert write(content=content)["changed"]
+    assert not write(content=content)["changed"]
+    assert (tmp_path / "asked").read_text() == "\n"
+
+
+def test_what_its_build_refuses_is_not_written(write, tmp_path, vllm):
+    content = {"argv": [vllm, "serve", "--bad"], "target": {"path": str(tmp_path)}}
+    would = write(check=True, content=content)
+    assert would["changed"]
+    assert "As things are, it would not be written." in str(would["warnings"])
+    refused = write(content=content)
+    assert refused["msg"].endswith("and said: vllm: error: no. Nothing was written.")
+    assert not (tmp_path / "one/releases").exists()

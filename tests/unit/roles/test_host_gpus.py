@@ -64,6 +64,11 @@ def test_who_is_in_the_way_is_named(play):
     assert "Nothing was touched." in said
 
 
+def test_what_uses_other_gpus_than_the_servers_is_let_be(play):
+    assert play(says(), vllm_host_gpu_timeout=1, vllm_serve_env={"CUDA_VISIBLE_DEVICES": 1})[0] == 0
+    assert play(says(), vllm_host_gpu_timeout=1, vllm_serve_env={"CUDA_VISIBLE_DEVICES": "0"})[0] != 0
+
+
 def test_it_waits_until_they_are_gone(play, tmp_path):
     """The first look finds somebody, the next one nobody."""
     once = f'[ -e "{tmp_path}/looked" ] && apps=/dev/null || apps="{SAID}/processes"'
