@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: hf_prune
 short_description: Remove the models that no release names
-version_added: "0.2.0"
+version_added: "0.1.0"
 author:
   - The llmops.vllm authors (@llmops)
 description:

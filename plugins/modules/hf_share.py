@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: hf_share
 short_description: Serve a snapshot to the other hosts of a site for a while
-version_added: "0.2.0"
+version_added: "0.1.0"
 author:
   - The llmops.vllm authors (@llmops)
 description:

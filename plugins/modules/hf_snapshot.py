@@ -9,7 +9,7 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: hf_snapshot
 short_description: Have one revision of a model on the host, whole and verified
-version_added: "0.2.0"
+version_added: "0.1.0"
 author:
   - The llmops.vllm authors (@llmops)
 description:
@@ -114,7 +114,7 @@ attributes:
     description: Can run in check mode and return changed status prediction without modifying target.
     support: full
     details:
-      - Asks the hub for the listing and for access, and says how many bytes would come. With V(verify=full) nothing is hashed.
+      - Asks the hub for the listing and for access, looks at the disk, and says how many bytes would come. Nothing is hashed.
   diff_mode:
     description: Will return details on what has changed (or possibly needs changing in check_mode), when in diff mode.
     support: full
@@ -308,13 +308,13 @@ class Snapshot:
         assert job.record
         result.update(pidfile=job.pidfile, log=job.record.log, mark=job.record.mark)
         if not self.params["wait"]:
-            return {**result, "changed": lacking != [], "started": True, "whole": lacking == []}
+            return {**result, "changed": record is None, "started": True, "whole": lacking == []}
         result["said"] = self.follow(job)
         after = snapshot.read(self.place.path)
         if not after or self.lacking(after.listing, after):
             self.fail(f"The job ended, and the snapshot is not whole. Its log is {job.log}.")
         came = self.measure(after.listing, lacking or [])
-        changed = lacking != [] or ", nothing fetched," not in result["said"]
+        changed = record is None or ", nothing fetched," not in result["said"]
         if lacking is None:
             lacking = after.listing.wanted(self.request.allow, self.request.ignore)
             came["bytes_to_fetch"] = came["bytes"]
@@ -344,6 +344,7 @@ class Snapshot:
         result.update(self.measure(told, lacking))
         if lacking and not self.request.source:
             fetch.hub.refuse_without_access(self.place.revision, lacking[0].path)
+        fetch.refuse_a_small_disk(lacking)
         result["bytes_to_fetch"] -= min(fetch.came(), result["bytes_to_fetch"])
         return lacking
 

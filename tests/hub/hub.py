@@ -50,6 +50,7 @@ class Repository:
 
 @dataclasses.dataclass(frozen=True)
 class Asked:
+    host: str
     method: str
     path: str
     token: str
@@ -65,7 +66,7 @@ class Hub:
 
     tokens: what each may read besides what all may. asked: every request. altered: files that come with other bytes than are listed.
     cut: after so many bytes of a file its connection breaks, once, and then all answers are `after_cut`. refusing: status and headers of
-    every answer. speed: bytes a second of all together.
+    every answer. speed: bytes a second of all together. origin: what it calls itself in links, as a mirror may.
     """
 
     def __init__(self, address: str = "127.0.0.1") -> None:
@@ -86,7 +87,7 @@ class Hub:
 
         self.server = Server((address, 0), Handler)
         port = self.server.server_address[1]
-        self.url = f"http://{address}:{port}"
+        self.url = self.origin = f"http://{address}:{port}"
         # Another origin, as that of a content network is, where there is another name for it.
         self.content = f"http://localhost:{port}" if address == "127.0.0.1" else self.url
 
@@ -159,7 +160,9 @@ class Handler(BaseHTTPRequestHandler):
         except (BrokenPipeError, ConnectionResetError):
             self.close_connection = True
         finally:
-            self.hub.asked.append(Asked(self.command, self.path, self.token, self.file, self.sent, self.start))
+            self.hub.asked.append(
+                Asked(self.client_address[0], self.command, self.path, self.token, self.file, self.sent, self.start)
+            )
 
     def route(self, url: urllib.parse.SplitResult) -> None:
         if self.hub.refusing:
@@ -226,7 +229,7 @@ class Handler(BaseHTTPRequestHandler):
             more = {}
             if start + PAGE < len(entries):
                 more["Link"] = (
-                    f'<{self.hub.url}/api/models/{name}/tree/{revision}?recursive=true&cursor={start + PAGE}>; rel="next"'
+                    f'<{self.hub.origin}/api/models/{name}/tree/{revision}?recursive=true&cursor={start + PAGE}>; rel="next"'
                 )
             self.answer(200, json.dumps(entries[start : start + PAGE]).encode(), **more)
 

@@ -82,6 +82,13 @@ def unreachable(where: str, reason: str) -> FetchError:
     )
 
 
+def unreachable_source(where: str, reason: str) -> FetchError:
+    return FetchError(
+        f"no way through the network to {where}: {reason}",
+        f"See to the way there; if it is a host of the site, a firewall may want vllm_models_share_port to be set. {KEPT.capitalize()}",
+    )
+
+
 def full(where: str, needed: int, free: int) -> FetchError:
     return FetchError(
         f"{amount(needed)} are to come, and the disk of {where} has {amount(free)} free",
@@ -99,7 +106,8 @@ def of_system(e: OSError, where: str) -> FetchError:
         )
     if e.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return FetchError(
-            f"{e.filename or where}: {e.strerror}", "The user of the fetch (vllm_user) has to be able to write there"
+            f"{e.filename or where}: {e.strerror}",
+            "The user of the fetch (vllm_user) has to be able to read or write it",
         )
     return FetchError(f"{e.filename or where}: {e.strerror or e}")
 

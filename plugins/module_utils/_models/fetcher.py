@@ -9,6 +9,7 @@ What has come of an interrupted fetch stays in the job's directory: ``parts/`` w
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import threading
@@ -17,7 +18,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import locks
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, locks
 from ansible_collections.llmops.vllm.plugins.module_utils._models import errors, request, snapshot, sources
 from ansible_collections.llmops.vllm.plugins.module_utils._models.errors import FetchError, amount
 from ansible_collections.llmops.vllm.plugins.module_utils._models.hub import Hub
@@ -26,6 +27,8 @@ from ansible_collections.llmops.vllm.plugins.module_utils._models.listing import
 
 STEPS = 4
 RESERVE = 64 << 20  # bytes of the disk that stay free
+BALLAST = 1 << 16
+"""Bytes that are thrown off when the disk is full, so that the log can say it."""
 PULSE = 2.0  # seconds between two looks at what has come
 
 
@@ -42,19 +45,22 @@ def main(directory: str) -> int:
         print(asked.masked(words), flush=True)
 
     os.environ.update(asked.environment)
+    ballast = os.path.join(directory, "ballast")
     try:
+        files.write(ballast, bytes(BALLAST))
         with locks.locked(os.path.join(directory, "lock")):
-            say(Fetch(asked, say).ensure())
+            last = Fetch(asked, say).ensure()
     except FetchError as e:
-        say(f"FAILED: {e}")
+        last = f"FAILED: {e}"
     except OSError as e:
-        say(f"FAILED: {errors.of_system(e, asked.models)}")
+        last = f"FAILED: {errors.of_system(e, asked.models)}"
     except Exception as e:
         say("".join(f"    {line}" for line in traceback.format_exc().splitlines(keepends=True)))
-        say(f"FAILED: a fault of the fetch itself: {e!r}")
-    else:
-        return 0
-    return 1
+        last = f"FAILED: a fault of the fetch itself: {e!r}"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(ballast)
+    say(last)
+    return 1 if last.startswith("FAILED: ") else 0
 
 
 class Fetch:
@@ -125,14 +131,21 @@ class Fetch:
         there = [f for f in wanted if f.path not in known and snapshot.state(os.path.join(directory, f.path))]
         if there:
             self.say(f"    hashing {len(there)} files, {amount(sum(f.size for f in there))}")
-        for file, fits in zip(there, self.hashed(directory, there)):
-            if fits:
-                known.add(file.path)
-            elif directory == self.place.path:
-                self.say(
-                    f"WARNING: {os.path.join(directory, file.path)} is not what was published; it is fetched again."
-                )
-        return known
+        fits = self.hashed(directory, there)
+        if directory == self.place.path:
+            self.forget([file for file, right in zip(there, fits) if not right])
+        return known | {file.path for file, right in zip(there, fits) if right}
+
+    def forget(self, wrong: Sequence[File]) -> None:
+        """Take what is wrong out of the record, so that it is known to be even if it can't be fetched now."""
+        for file in wrong:
+            path = os.path.join(self.place.path, file.path)
+            self.say(f"WARNING: {path} is not what was published; it is fetched again.")
+        record = snapshot.read(self.place.path)
+        if record and wrong:
+            names = {file.path for file in wrong}
+            kept = {path: state for path, state in record.verified.items() if path not in names}
+            snapshot.write(self.place.path, snapshot.Record(record.listing, kept))
 
     def hashed(self, directory: str, them: Sequence[File]) -> list[bool]:
         with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
@@ -176,7 +189,10 @@ class Fetch:
         return wrong
 
     def refuse_a_small_disk(self, lacking: Sequence[File]) -> None:
-        free = os.statvfs(self.place.job)
+        there = self.place.job
+        while not os.path.isdir(there):  # in check mode
+            there = os.path.dirname(there)
+        free = os.statvfs(there)
         begun = [snapshot.state(os.path.join(self.parts, file.path)) for file in lacking]
         needed = sum(file.size for file in lacking) - sum(state[0] for state in begun if state)
         if needed + RESERVE > free.f_bavail * free.f_frsize:
@@ -186,23 +202,18 @@ class Fetch:
         """Everything wanted lies in one of the two directories. A snapshot that is there gets what it lacks, a new one its name."""
         os.makedirs(self.whole, exist_ok=True)
         old = snapshot.read(self.place.path)
-        others = set(old.verified) - wanted if old else set()
         if os.path.isdir(self.place.path):
             for path in sorted(wanted):
                 new = os.path.join(self.whole, path)
                 if os.path.exists(new):
                     os.makedirs(os.path.dirname(os.path.join(self.place.path, path)), exist_ok=True)
                     os.replace(new, os.path.join(self.place.path, path))
-            known = {
-                path
-                for path in others
-                if old and old.verified[path] == snapshot.state(os.path.join(self.place.path, path))
-            }
             os.sync()
-            snapshot.write(self.place.path, listing, wanted | known)
+            seen = snapshot.seen(self.place.path, wanted)
+            snapshot.write(self.place.path, snapshot.Record(listing, {**(old.verified if old else {}), **seen}))
         else:
             os.sync()  # else a power loss could leave the record and not what it stands for
-            snapshot.write(self.whole, listing, wanted)
+            snapshot.write(self.whole, snapshot.Record(listing, snapshot.seen(self.whole, wanted)))
             os.rename(self.whole, self.place.path)
         for left in (self.whole, self.parts, self.client):
             shutil.rmtree(left, ignore_errors=True)

@@ -46,27 +46,30 @@ class Hub:
             raise self._strange(str(e)) from None
 
     def refuse_without_access(self, revision: str, path: str) -> None:
-        """Ask for a file without its content: of a gated model all may see the listing, and only some the files."""
+        """Ask for a file without its content: of a gated model all may see the listing, and only some the files.
+
+        Who is sent on to where the content lies has access. There is no asking there: that address may be good for a GET only.
+        """
         url = f"{self.endpoint}/{self.repo}/resolve/{revision}/{urllib.parse.quote(path)}"
-        self._ask(url, revision, method="HEAD").close()
+        self._ask(url, revision, "HEAD").close()
 
     def _json(self, url: str, revision: str) -> tuple[Any, str]:
-        """What a page holds, and the address of the next one, which is only believed if it is of the same endpoint."""
+        """What a page holds, and the address of the next one. That is at the same endpoint, though a mirror may name its origin."""
         with self._ask(url, revision) as response:
             following = re.search(r'<([^>]+)>;\s*rel="next"', response.headers.get("Link") or "")
             try:
                 data = json.load(response)
             except ValueError:
                 raise self._strange("it answers no JSON") from None
-        after = urllib.parse.urljoin(url, following[1]) if following else ""
-        if after and not after.startswith(f"{self.endpoint}/"):
-            raise self._strange("its listing goes on at another address")
-        return data, after
+        after = following[1].rpartition("/api/models/")[2] if following else ""
+        return data, f"{self.endpoint}/api/models/{after}" if after else ""
 
     def _ask(self, url: str, revision: str, method: str = "GET") -> Any:
         try:
-            return web.ask(url, self.token, method=method)
+            return web.ask(url, self.token, method=method, follow=method == "GET")
         except urllib.error.HTTPError as e:
+            if e.code // 100 == 3:
+                return e
             with e:
                 headers = e.headers
                 wait = errors.waiting(headers.get("Retry-After") or "", headers.get("RateLimit") or "")

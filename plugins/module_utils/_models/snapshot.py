@@ -54,11 +54,19 @@ def read(directory: str) -> Record | None:
         return None
 
 
-def write(directory: str, of: Listing, verified: Iterable[str]) -> None:
-    """Record that these files of a listing were found right."""
-    seen = {path: state(os.path.join(directory, path)) for path in sorted(verified)}
-    data = {**of.plain(), "digest": of.digest, "verified": seen}
+def write(directory: str, record: Record) -> None:
+    data = {
+        **record.listing.plain(),
+        "digest": record.listing.digest,
+        "verified": dict(sorted(record.verified.items())),
+    }
     files.write(os.path.join(directory, RECORD), f"{json.dumps(data, indent=1)}\n".encode(), mode=0o644)
+
+
+def seen(directory: str, paths: Iterable[str]) -> dict[str, tuple[int, int]]:
+    """What a record says of files that were found right just now."""
+    states = {path: state(os.path.join(directory, path)) for path in paths}
+    return {path: found for path, found in states.items() if found}
 
 
 def state(path: str) -> tuple[int, int] | None:

@@ -111,18 +111,22 @@ class Tar(Source):
 class Mirror(Source):
     """The files under a URL: those of a web server, or of another host of the site."""
 
-    def __init__(self, url: str, token: str = "") -> None:
-        self.url, self.token = url.rstrip("/"), token
+    def __init__(self, url: str, secret: str = "") -> None:
+        self.url, self.secret = url.rstrip("/"), secret
         self.name = url
 
     def record(self) -> Any:
         try:
-            with web.ask(f"{self.url}/{snapshot.RECORD}", self.token) as response:
+            with web.ask(f"{self.url}/{snapshot.RECORD}", self.secret) as response:
                 return json.load(response)
-        except urllib.error.HTTPError:
+        except urllib.error.HTTPError as e:
+            if e.code != 404:
+                raise self._refused(e, snapshot.RECORD) from None
             return None
-        except (*web.BROKEN, ValueError) as e:
-            raise errors.unreachable(self.name, web.reason(e)) from None
+        except ValueError:
+            return None
+        except web.BROKEN as e:
+            raise errors.unreachable_source(self.name, web.reason(e)) from None
 
     def fetch(self, wanted: Sequence[File], parts: str) -> None:
         for file in wanted:
@@ -133,11 +137,11 @@ class Mirror(Source):
         tries, had = 0, -1
         while True:
             try:
-                web.download(url, path, file.size, self.token)
+                web.download(url, path, file.size, self.secret)
                 return
             except urllib.error.HTTPError as e:
                 if e.code != 503 or not e.headers.get("Retry-After"):
-                    raise self._refused(e, file) from None
+                    raise self._refused(e, file.path) from None
                 time.sleep(BUSY)  # it serves as many as it may
             except web.BROKEN as e:
                 if isinstance(e, OSError) and e.filename:  # of the disk, not of the network
@@ -146,18 +150,16 @@ class Mirror(Source):
                 tries = 0 if has > had else tries + 1
                 had = has
                 if tries >= PATIENCE:
-                    raise errors.unreachable(self.name, web.reason(e)) from None
+                    raise errors.unreachable_source(self.name, web.reason(e)) from None
                 time.sleep(min(2**tries, 10))
 
-    def _refused(self, e: urllib.error.HTTPError, file: File) -> FetchError:
+    def _refused(self, e: urllib.error.HTTPError, path: str) -> FetchError:
         if e.code in (401, 403):
             return FetchError(
                 f"{self.name} refuses access ({e.code})",
                 "Give the token, or user:password, that it wants, from a vault (source_token)",
             )
-        return FetchError(
-            f"{self.name} answers {e.code} for {file.path}", "Complete the mirror, or name another source"
-        )
+        return FetchError(f"{self.name} answers {e.code} for {path}", "Complete the mirror, or name another source")
 
 
 def named(request: Request) -> Source | None:
@@ -172,7 +174,7 @@ def named(request: Request) -> Source | None:
     if os.path.isfile(source):
         return Tar(source)
     raise FetchError(
-        f"there is nothing at {source}",
+        f"there is nothing at {source} that the user of the fetch may see",
         "A source is an absolute path of a directory or a tar archive of the host, or a URL that begins with http",
     )
 

@@ -32,7 +32,14 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return new
 
 
-def ask(url: str, secret: str = "", headers: Mapping[str, str] | None = None, method: str = "GET") -> Any:
+class _Stays(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        return None  # which makes an HTTPError of it
+
+
+def ask(
+    url: str, secret: str = "", headers: Mapping[str, str] | None = None, method: str = "GET", follow: bool = True
+) -> Any:
     """An open response. Proxies and certificates are those of the environment.
 
     Raises HTTPError for an answer that refuses, and one of BROKEN where there is none.
@@ -40,7 +47,7 @@ def ask(url: str, secret: str = "", headers: Mapping[str, str] | None = None, me
     request = urllib.request.Request(url, headers={"User-Agent": "llmops.vllm", **(headers or {})}, method=method)
     if secret:
         request.add_header("Authorization", authorization(secret))
-    return urllib.request.build_opener(_Redirects).open(request, timeout=TIMEOUT)
+    return urllib.request.build_opener(_Redirects if follow else _Stays).open(request, timeout=TIMEOUT)
 
 
 def authorization(secret: str) -> str:

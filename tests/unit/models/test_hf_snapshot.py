@@ -82,6 +82,20 @@ def test_a_flipped_byte_is_found_and_only_that_file_comes_again(host, hub, path)
     assert not host.well(verify="full")["changed"]
 
 
+def test_what_is_known_to_be_wrong_stays_known(host, hub):
+    """Though it can't be fetched again just now."""
+    host.well()
+    flip(host.path / LARGE)
+    hub.refusing = (503, {})
+    assert "answers 503" in host.refused(verify="full")
+    assert not host.well(fetch=False)["whole"]
+    hub.refusing = None
+    hub.forget()
+    host.well()
+    assert host.content() == FILES
+    assert list(hub.wanted()) == [LARGE]
+
+
 def test_what_was_written_to_is_seen_without_being_asked_to_look(host, hub):
     host.well()
     with open(host.path / "config.json", "a") as f:
@@ -98,8 +112,10 @@ def test_a_file_that_was_touched_only_is_hashed_and_stays(host, hub):
     hub.forget()
     result = host.well()
     assert hub.sent == 0
-    assert result["whole"]
-    assert not host.well()["changed"]
+    assert result["whole"] and not result["changed"]
+    hub.forget()
+    host.well()
+    assert hub.asked == [], "it is known again"
 
 
 def test_a_broken_connection_is_gone_on_with(host, hub):
@@ -110,7 +126,7 @@ def test_a_broken_connection_is_gone_on_with(host, hub):
 
 
 def test_a_killed_fetch_is_gone_on_with(host, hub):
-    hub.speed = 2_000_000
+    hub.speed = 500_000
     started = host.well(wait=False)
     assert started["started"] and started["changed"] and not started.get("whole")
     part = host.job / "parts" / LARGE
@@ -126,10 +142,11 @@ def test_a_killed_fetch_is_gone_on_with(host, hub):
 
 
 def test_a_running_fetch_is_joined(host, hub):
-    hub.speed = 5_000_000
-    started = host.well(wait=False)
-    joined = host.well()
-    assert joined["log"] == started["log"]
+    hub.speed = 100_000
+    assert host.well(wait=False)["log"] == host.well(wait=False)["log"]
+    hub.speed = 0
+    host.well()
+    assert host.content() == FILES
     assert hub.wanted()[LARGE] == len(FILES[LARGE]), "it came once"
 
 
@@ -146,7 +163,7 @@ def test_a_request_leaves_no_secret_behind(host, hub):
 
 def test_no_process_shows_the_token(host, hub):
     hub.tokens[TOKEN] = set()
-    hub.speed = 2_000_000
+    hub.speed = 100_000
     started = host.well(wait=False, token=TOKEN)
     wait_until(lambda: (host.job / "parts" / LARGE).exists())
     record = processes.read_pidfile(started["pidfile"])
@@ -157,6 +174,12 @@ def test_no_process_shows_the_token(host, hub):
         with open(f"/proc/{pid}/environ") as f:
             shown += f.read()
         assert TOKEN not in shown
+
+
+def test_a_mirror_that_names_its_origin_is_asked_on(host, hub):
+    hub.origin = "http://origin.invalid"
+    host.well()
+    assert host.content() == FILES
 
 
 def test_a_branch_becomes_the_commit_that_it_is_at(host, hub):

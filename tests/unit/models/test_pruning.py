@@ -28,7 +28,7 @@ def lay(home, name, digit, age=2 * DAY):
     job.mkdir()
     (job / "fetch-1.log").write_text("WHOLE\n")
     (job / "lock").touch()
-    snapshot.write(str(path), listing.Listing(name.replace("--", "/"), path.name, ()), ())
+    snapshot.write(str(path), snapshot.Record(listing.Listing(name.replace("--", "/"), path.name, ()), {}))
     for made in (path / ".snapshot.json", path, job):
         os.utime(made, (time.time() - age,) * 2)
     return path
