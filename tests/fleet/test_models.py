@@ -207,6 +207,24 @@ def test_a_killed_play_does_not_end_a_fetch(plays, hub):
     assert hub.sent <= size(hub) + (1 << 20), "the job went on, and was joined"
 
 
+def test_a_cable_that_is_out_for_a_while_ends_neither(plays, hub):
+    """Neither the play, which hangs on it too, nor the fetch."""
+    hub.speed = 1_000_000
+    play = plays.start("--limit", "gpu2")
+    host = plays.hosts[1]
+    come = f"cat {plays.home}/models/some--target/.*/parts/* | wc -c"
+    wait_for(
+        "bytes come", lambda: int(host.run(come, check=False).stdout or 0) >= 1 << 20 or play.poll() is not None, 120
+    )
+    host.link.cut()
+    time.sleep(5)  # so long is it out
+    host.link.heal()
+    print(play.communicate()[0])
+    assert play.returncode == 0
+    plays.hosts = [host]
+    plays.prove()
+
+
 def test_a_disk_that_fills_up_meanwhile_is_named_and_what_came_is_kept(plays, hub):
     hub.speed = 1_000_000
     host = plays.hosts[0]
