@@ -16,7 +16,7 @@ NONE: Numbers = (999, 0)
 
 @dataclasses.dataclass(frozen=True)
 class Fault:
-    """first and before: it is in these versions, first included. when: the features that a server must have, see features.py."""
+    """first and before: it is in these versions, first included. when: the features that a server must have, see Subject.features."""
 
     id: str
     first: Numbers
