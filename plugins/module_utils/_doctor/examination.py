@@ -39,7 +39,8 @@ def examine(server: Server) -> dict[str, Any]:
         return {"findings": [dataclasses.asdict(f) for f in judges.judge(subject)], "shown": subject.shown()}
 
     try:
-        told = namespaces.within(server.pid, look)
+        subject.hear(namespaces.at_network(server.pid, lambda: subject.ask(not namespaces.other_network(server.pid))))
+        told = namespaces.at_files(server.pid, look)
     except (PermissionError, RuntimeError, OSError) as e:
         what = f"What pid {server.pid} sees of its files and its network can't be looked at: {e}."
         told = {

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import ipaddress
 import json
 import os
 import time
@@ -47,7 +48,7 @@ class Subject:
     names: list[str] = dataclasses.field(default_factory=list)
 
     def read(self) -> None:
-        """What is to be seen from where the server is: its files, its Python, its own answers."""
+        """What is to be seen where the server's files are: its models and its Python."""
         server = self.server
         environment = server.environment or {}
         self.target = hub.directory(server.model, str(server.flags.get("revision") or ""), environment, server.cwd)
@@ -57,28 +58,35 @@ class Subject:
                 str(told), str(server.speculative.get("revision") or ""), environment, server.cwd
             )
         self.found = installed.look(os.path.dirname(os.path.dirname(server.python))) if "/" in server.python else None
-        self._ask()
         self.version = (
             self.version or (self.found.version if self.found else None) or str(self.facts.get("version") or "")
         )
 
-    def _ask(self) -> None:
+    def ask(self, known_names: bool) -> dict[str, Any]:
+        """What the server itself answers, for hear(). known_names: whether its address may be a name, looked up as we do."""
         server = self.server
-        if server.headless:
-            return
-        address = "127.0.0.1" if server.host in ("0.0.0.0", "::") else server.host
+        address = "127.0.0.1" if server.host in ("0.0.0.0", "::", "localhost") else server.host
+        if server.headless or not (known_names or _is_numeric(address)):
+            return {}
         scheme = "https" if server.flags.get("ssl-certfile") else "http"
-        client = Client(
-            f"{scheme}://{f'[{address}]' if ':' in address else address}:{server.port}", validate_certs=False
-        )
         try:
+            client = Client(
+                f"{scheme}://{f'[{address}]' if ':' in address else address}:{server.port}", validate_certs=False
+            )
             status, text = client.metrics(time.monotonic() + PATIENCE)
+            version = client.version(time.monotonic() + PATIENCE)
         except NoAnswerError as e:
-            self.silence = f"{e.cause} ({e.evidence})"
-            return
-        self.answers = True
-        self.counters = metrics.read(text) if status == 200 else metrics.Counters()
-        self.version = client.version(time.monotonic() + PATIENCE) or ""
+            return {"silence": f"{e.cause} ({e.evidence})"}
+        except ValueError as e:
+            return {"silence": f"{address}:{server.port} can't be asked: {e}"}
+        return {"status": status, "text": text, "version": version}
+
+    def hear(self, answer: dict[str, Any]) -> None:
+        self.silence = str(answer.get("silence") or "")
+        self.answers = "status" in answer
+        if answer.get("status") == 200:
+            self.counters = metrics.read(answer["text"])
+        self.version = str(answer.get("version") or "")
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -139,3 +147,11 @@ def _digest(directory: str) -> str:
     """SHA-256 of its config.json."""
     with open(os.path.join(directory, "config.json"), "rb") as f:
         return hashlib.sha256(f.read()).hexdigest()
+
+
+def _is_numeric(address: str) -> bool:
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    return True

@@ -11,7 +11,12 @@ import sys
 import pytest
 
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor import namespaces
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor.namespaces import contained, within
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.namespaces import (
+    at_files,
+    at_network,
+    other_files,
+    other_network,
+)
 
 ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root may look from another root")
 # chroot(2) by a Python that stays: after that it opens nothing any more.
@@ -33,13 +38,13 @@ def process(tmp_path):
 @ROOT
 def test_paths_are_those_of_the_process(process):
     """A link to an absolute path leads to where it leads the process."""
-    assert contained(process)
+    assert other_files(process)
 
     def look() -> list[str]:
         with open("/served/config.json") as f:
             return [f.read(), *sorted(os.listdir("/"))]
 
-    assert within(process, look) == ['{"inside": true}', "models", "served"]
+    assert at_files(process, look) == ['{"inside": true}', "models", "served"]
     assert not os.path.exists("/served/config.json")
 
 
@@ -52,7 +57,7 @@ def test_what_is_imported_late_is_there(process):
             s.bind(("127.0.0.1", 0))
             return f.read()
 
-    assert within(process, look)
+    assert at_files(process, look)
 
 
 @ROOT
@@ -61,7 +66,34 @@ def test_what_goes_wrong_there_is_told(process):
         raise KeyError("config")
 
     with pytest.raises(RuntimeError, match="KeyError: 'config'"):
-        within(process, look)
+        at_files(process, look)
+
+
+def test_a_look_that_does_not_end_is_ended(tmp_path, monkeypatch):
+    """As at a pipe that somebody has put where a file should be."""
+    monkeypatch.setattr(namespaces, "PATIENCE", 0.3)
+    os.mkfifo(tmp_path / "token")
+
+    def look() -> str:
+        with open(tmp_path / "token") as f:
+            return f.read()
+
+    with pytest.raises(RuntimeError, match=r"it did not end within 0\.3 s"):
+        at_files(os.getpid(), look)
+
+
+@ROOT
+def test_no_library_of_the_process_is_loaded(tmp_path):
+    """What is asked over the network is asked with our own root: a name looked up under another's would load its libraries."""
+    root = tmp_path / "root"
+    root.mkdir()
+    with subprocess.Popen([sys.executable, "-c", STAY, str(root)], stdout=subprocess.PIPE, text=True) as started:
+        assert started.stdout.readline() == "up\n"
+        try:
+            assert at_network(started.pid, lambda: os.path.exists(sys.executable))
+            assert not at_files(started.pid, lambda: os.path.exists(sys.executable))
+        finally:
+            started.kill()
 
 
 @ROOT
@@ -82,7 +114,8 @@ def test_an_address_is_that_of_the_process(tmp_path):
                 with socket.create_connection(("127.0.0.1", 18765), timeout=10) as s:
                     return s.recv(5).decode()
 
-            assert within(server.pid, look) == "hello"
+            assert other_network(server.pid)
+            assert at_network(server.pid, look) == "hello"
             with pytest.raises(ConnectionRefusedError):
                 look()
         finally:
@@ -91,8 +124,9 @@ def test_an_address_is_that_of_the_process(tmp_path):
 
 def test_who_is_where_we_are_is_looked_at_directly():
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        assert not contained(process.pid)
-        assert within(process.pid, lambda: {"a": 1}) == {"a": 1}
+        assert not other_files(process.pid)
+        assert not other_network(process.pid)
+        assert at_files(process.pid, lambda: {"a": 1}) == {"a": 1}
 
 
 @pytest.mark.parametrize(("inside", "held"), [("docker container 0f0f", True), ("", False)])
@@ -103,5 +137,7 @@ def test_who_may_not_ask_is_told_by_the_control_group(monkeypatch, inside, held)
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(namespaces, "_root", refused)
+    monkeypatch.setattr(namespaces, "_same", lambda pid, kind: refused(pid))
     monkeypatch.setattr(namespaces.origin, "container", lambda group: inside)
-    assert contained(1) is held
+    assert other_files(1) is held
+    assert other_network(1) is held
