@@ -22,8 +22,9 @@ def write(
     """Put data at path at once. A file that is there keeps its mode and owner; a new one has those of another, or may be
     read by all. A mode or an owner (user and group) that is given goes before that.
     """
-    with _beside(path) as temporary:
-        with open(temporary, "wb") as f:
+    with _beside(path) as (descriptor, temporary):
+        # Not opened once more by its name: in a directory of somebody else's that may be another file by now.
+        with os.fdopen(descriptor, "wb") as f:
             if mode is None:
                 _resemble(f.fileno(), like or path)
             else:
@@ -38,7 +39,8 @@ def write(
 
 def link(target: str, path: str) -> None:
     """Make path a symbolic link to target at once, in place of what was there."""
-    with _beside(path) as temporary:
+    with _beside(path) as (descriptor, temporary):
+        os.close(descriptor)
         os.unlink(temporary)
         os.symlink(target, temporary)
         os.replace(temporary, path)
@@ -79,17 +81,16 @@ def sole_writer(directory: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _beside(path: str) -> Iterator[str]:
-    """A new empty file in the same directory, removed if it hasn't taken the place of path."""
+def _beside(path: str) -> Iterator[tuple[int, str]]:
+    """A new empty file in the same directory, open, and its name; removed if it hasn't taken the place of path."""
     directory, name = os.path.split(os.path.abspath(path))
     try:
         descriptor, temporary = tempfile.mkstemp(prefix=f".{name}.", suffix=".tmp", dir=directory)
     except OSError as e:
         e.filename = path  # not that of a file nobody asked for
         raise
-    os.close(descriptor)
     try:
-        yield temporary
+        yield descriptor, temporary
     except BaseException:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(temporary)
