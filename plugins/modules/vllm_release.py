@@ -138,13 +138,18 @@ def main() -> None:
 def write(module: AnsibleModule, instance: str, wanted: release.Release, user: str) -> dict[str, Any]:
     described = wanted.described
     path = os.path.join(instance, "releases", described["id"])
-    # In check mode the user may be one that an earlier task would have made.
-    ids = None if module.check_mode else release.owner(user)
+    try:
+        ids = release.owner(user)
+        known = True
+    except release.ReleaseError:
+        if not module.check_mode:
+            raise
+        ids, known = None, False  # the user may be one that an earlier task would have made
     changed = bool(release.differing(path, wanted, ids))
     current, proven, measured = release.current(instance)
     if not module.check_mode:
         release.make_cache(instance, user, ids)
-    if not os.path.isdir(path):
+    if known and not os.path.isdir(path):
         try_it(module, wanted, user if ids else None)
     if not module.check_mode:
         release.write(instance, wanted, ids)

@@ -208,6 +208,32 @@ def test_a_release_is_tried_once(write, tmp_path, vllm):
     assert (tmp_path / "asked").read_text() == "\n"
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_the_build_is_never_asked_as_root(write, tmp_path, check):
+    """Its Python belongs to the server's user, who may have put anything there; in check mode too."""
+    if os.geteuid() != 0:
+        pytest.skip("only root could be somebody else")
+    told = tmp_path / "told"
+    told.mkdir()
+    told.chmod(0o777)
+    for parent in tmp_path.parents[:3]:
+        parent.chmod(parent.stat().st_mode | 0o055)
+    tmp_path.chmod(0o755)
+    python = tmp_path / "bin/python"
+    python.parent.mkdir()
+    python.write_text(f'#!/bin/sh\nid -un > "{told}/who"\n')
+    python.chmod(0o755)
+    content = {"argv": [str(tmp_path / "bin/vllm"), "serve"], "target": {"path": str(tmp_path)}}
+    assert write(check=check, content=content, user="nobody")["changed"]
+    assert (told / "who").read_text() == "nobody\n"
+
+
+def test_check_mode_asks_nobody_for_a_user_who_is_not_there_yet(write, tmp_path, vllm):
+    content = {"argv": [vllm, "serve", "--good"], "target": {"path": str(tmp_path)}}
+    assert write(check=True, content=content, user="nobody-by-this-name")["changed"]
+    assert not (tmp_path / "asked").exists()
+
+
 def test_what_its_build_refuses_is_not_written(write, tmp_path, vllm):
     content = {"argv": [vllm, "serve", "--bad"], "target": {"path": str(tmp_path)}}
     would = write(check=True, content=content)
