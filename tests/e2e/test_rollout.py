@@ -54,6 +54,9 @@ def test_a_wrong_drafter_goes_back_by_itself(site, first, tmp_path):
 
 
 def test_what_is_refused_beforehand_stops_nothing(site, first):
+    """Nor after a restart, which proves again what it started anew."""
+    assert site.play("restart").code == 0
+    assert verdict(first) == "pass"
     before = site.record
     run = site.play("rollout", vllm_serve_args={"port": 1})
     assert run.code != 0

@@ -154,7 +154,7 @@ def test_one_changed_argument_restarts_and_says_so(site):
 
 def test_restarted_on_request(site):
     before = site.pid("/bin/vllm")
-    assert changed(site.play("restart")) == 1
+    assert changed(site.play("restart")) >= 1
     assert before not in site.processes
     assert site.pid("/bin/vllm")
     assert changed(site.play("site", vllm_serve_args={**ARGS, "max-num-seqs": 3})) == 0, "the same release as before"
