@@ -34,6 +34,8 @@ SEVERAL = (
     "allowed-headers",
 )
 """Flags that take several values; of all others a second one is the model."""
+DEEPEST = 128
+"""Levels of a dotted name, and brackets of a JSON text: no server is told more, and Python could not follow whatever else is there."""
 
 
 def words_of_server(argv: Sequence[str]) -> list[str] | None:
@@ -97,13 +99,17 @@ def _put(flags: dict[str, Any], name: str, path: str, values: list[str]) -> None
     place = flags.get(name)
     if not isinstance(place, dict):
         place = flags[name] = {}
-    *parents, last = path.split(".")
+    *parents, last = path.split(".", DEEPEST)
     for parent in parents:
-        place = place.setdefault(parent, {})
+        if not isinstance(place.get(parent), dict):
+            place[parent] = {}
+        place = place[parent]
     place[last] = value
 
 
 def _read(text: str) -> Any:
+    if text.count("[") + text.count("{") > DEEPEST:
+        return text
     try:
         return json.loads(text)
     except ValueError:

@@ -53,9 +53,9 @@ class Server:
     @property
     def port(self) -> int:
         told = self.flags.get("port")
-        if told is None and "config" in self.flags and self.listens:
-            return self.listens[0]
-        return told if isinstance(told, int) else DEFAULT_PORT
+        if type(told) is int and 0 < told < 2**16:  # true is an int as well
+            return told
+        return self.listens[0] if "config" in self.flags and self.listens else DEFAULT_PORT
 
     @property
     def host(self) -> str:
@@ -90,8 +90,8 @@ class Server:
         return {**told, "port": self.port, "host": self.host, "python": self.python}
 
 
-def find() -> tuple[list[Server], list[str]]:
-    """All servers, and what is left of servers that are gone: engines without one, in words."""
+def find() -> tuple[list[Server], list[str], list[str]]:
+    """All servers; what is left of servers that are gone, engines without one, in words; and what looks like a server and can't be read."""
     parents = {pid: parent(pid) for pid in processes.living()}
     told = {pid: processes.command_line(pid) for pid in parents}
     found = {
@@ -101,10 +101,19 @@ def find() -> tuple[list[Server], list[str]]:
     }
     # What a server forks carries its command line along.
     leaders = [pid for pid in found if not any(above in found for above in ancestors(pid, parents))]
-    servers = [_look(pid, told[pid], found[pid], parents) for pid in leaders]
-    kept = {pid for server in servers for pid in (server.pid, *server.workers)}
-    lost = [pid for pid in parents if processes.name(pid).startswith(leftovers.ENGINE) and pid not in kept]
-    return servers, [f"pid {pid} ({processes.name(pid)}), of {leftovers.user(pid)}" for pid in lost]
+    servers, unread = [], []
+    for pid in leaders:
+        try:
+            servers.append(_look(pid, told[pid], found[pid], parents))
+        # Whoever may start a process may name it like a server, and the others are to be found all the same.
+        except Exception as e:
+            unread.append(f"pid {pid}, of {leftovers.user(pid)} ({type(e).__name__}: {mask(str(e))})")
+    lost = [
+        pid
+        for pid in parents
+        if processes.name(pid).startswith(leftovers.ENGINE) and not {pid, *ancestors(pid, parents)} & set(leaders)
+    ]
+    return servers, [f"pid {pid} ({processes.name(pid)}), of {leftovers.user(pid)}" for pid in lost], unread
 
 
 def ancestors(pid: int, parents: Mapping[int, int]) -> list[int]:
