@@ -90,7 +90,7 @@ def _is_number(word: str) -> bool:
 
 
 def _put(flags: dict[str, Any], name: str, path: str, values: list[str]) -> None:
-    value: Any = True if not values else _read(values[0]) if len(values) == 1 else values
+    value: Any = True if not values else read(values[0]) if len(values) == 1 else values
     if not values and name.startswith("no-"):
         name, value = name[3:], False
     if not path:
@@ -107,7 +107,8 @@ def _put(flags: dict[str, Any], name: str, path: str, values: list[str]) -> None
     place[last] = value
 
 
-def _read(text: str) -> Any:
+def read(text: str) -> Any:
+    """What a text is as JSON, and the text itself where it is none."""
     if text.count("[") + text.count("{") > DEEPEST:
         return text
     try:

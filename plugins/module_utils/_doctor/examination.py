@@ -10,13 +10,12 @@ import os
 import subprocess
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor import judges, namespaces
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import judges, masking, namespaces
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import ERROR, WARNING, Finding, ranked, worst
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.servers import Server
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.subject import Subject
 from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import mask
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.profile import Profile
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import Scanner
 
@@ -38,10 +37,10 @@ def examine(server: Server) -> dict[str, Any]:
     # Whoever may start a process may show us anything, and the others are to be judged all the same.
     except Exception as e:
         told = {"findings": [dataclasses.asdict(_unseen(server.pid, e))], "shown": {}}
-    findings = [{name: mask(text) for name, text in finding.items()} for finding in told["findings"]]
+    findings = [masking.shown("", finding) for finding in told["findings"]]
     return {
         **server.public(),
-        **told["shown"],
+        **masking.shown("", told["shown"]),
         "health": worst(Finding(**finding) for finding in findings),
         "findings": findings,
     }

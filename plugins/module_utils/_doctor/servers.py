@@ -8,16 +8,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor import cmdline, origin
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import cmdline, masking, origin
 from ansible_collections.llmops.vllm.plugins.module_utils._host import leftovers, ports, processes
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import MASK, mask
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import mask
 
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*$|vllm$")
 DEFAULT_PORT = 8000
-SECRET = ("api-key", "hf-token")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,16 +77,16 @@ class Server:
 
     def public(self) -> dict[str, Any]:
         """What may be shown: all secrets are masked."""
-        told = dataclasses.asdict(self)
-        told["argv"] = _masked(self.argv)
-        told["flags"] = {name: MASK if name in SECRET else value for name, value in self.flags.items()}
-        told["environment"] = (
-            None
-            if self.environment is None
-            else dict(mask(f"{k}={v}").split("=", 1) for k, v in self.environment.items() if _telling(k))
-        )
-        told["uptime"] = round(self.uptime)
-        return {**told, "port": self.port, "host": self.host, "python": self.python}
+        told = {
+            **dataclasses.asdict(self),
+            "uptime": round(self.uptime),
+            "port": self.port,
+            "host": self.host,
+            "python": self.python,
+        }
+        if self.environment is not None:
+            told["environment"] = {name: value for name, value in self.environment.items() if _telling(name)}
+        return {**masking.shown("", told), "argv": masking.arguments(self.argv)}
 
 
 def find() -> tuple[list[Server], list[str], list[str]]:
@@ -158,7 +157,7 @@ def _look(pid: int, argv: list[str], words: list[str], parents: Mapping[int, int
         cwd=cwd,
         user=leftovers.user(pid),
         uptime=processes.uptime(pid) or 0.0,
-        parent=mask(processes.describe(above[0])) if above else "",
+        parent=masking.text(processes.describe(above[0])) if above else "",
         keeper=origin.keeper(pid, above),
         unit=origin.unit(processes.control_group(pid)),
         log=log,
@@ -188,13 +187,3 @@ def _telling(name: str) -> bool:
     return name.startswith(
         ("VLLM_", "HF_", "HUGGING", "CUDA", "NCCL_", "TORCH", "PYTHON", "TRANSFORMERS_", "LLMOPS_", "GLOO_", "RAY_")
     )
-
-
-def _masked(argv: Iterable[str]) -> list[str]:
-    """A secret may be a word of its own, after the flag that it belongs to."""
-    shown, secret = [], False
-    for word in argv:
-        if word.startswith("-"):
-            secret = word.lstrip("-").replace("_", "-") in SECRET
-        shown.append(MASK if secret and not word.startswith("-") else mask(word))
-    return shown
