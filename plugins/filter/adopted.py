@@ -11,8 +11,8 @@ version_added: "0.1.0"
 author:
   - The llmops.vllm authors (@llmops)
 description:
-  - Takes the venv, the models, the arguments and the environment as they are. Secrets are not in what M(llmops.vllm.vllm_doctor) returns, and so
-    not in here.
+  - Takes the venv, the models, the arguments and the environment as they are. Secrets are masked in what M(llmops.vllm.vllm_doctor)
+    returns, and what is masked is left out.
   - Fails for a server in a container, whose paths the host doesn't have, and for one whose venv or models are not known.
 options:
   _input:
@@ -42,6 +42,8 @@ from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import masking
+
 OWN = (
     "host",
     "port",
@@ -64,7 +66,6 @@ GIVEN = (
 """Variables that the roles set themselves."""
 SETTLED = ("method", "model", "revision")
 """Keys of the speculative config that the roles set themselves."""
-MASK = "********"
 
 
 def adopted(server: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,10 +101,10 @@ def adopted(server: Mapping[str, Any]) -> dict[str, Any]:
         "vllm_serve_env": {
             name: value
             for name, value in (server.get("environment") or {}).items()
-            if name not in GIVEN and value != MASK and not name.startswith(("LLMOPS_", "PYTHON"))
+            if name not in GIVEN and not name.startswith(("LLMOPS_", "PYTHON"))
         },
     }
-    return {name: value for name, value in variables.items() if value != {}}
+    return {name: value for name, value in masking.without(variables).items() if value != {}}
 
 
 class FilterModule:

@@ -35,6 +35,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Callable
 
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import masking
+
 SNAPSHOT = re.compile(r"/models--(.+?)--(.+?)/snapshots/([0-9a-f]{40})$")
 
 
@@ -64,12 +66,22 @@ def _left(server: Mapping[str, Any]) -> Iterator[str]:
     unit = server.get("unit")
     stop = f"systemctl disable --now {unit}" if unit else f"kill {server['pid']}"
     yield f"- end the server that is there first, as it holds port {server['port']} and the GPUs: {stop}"
-    masked = [name for name, value in (server.get("environment") or {}).items() if value == "********"]
-    for name in [*masked, *(f"--{flag}" for flag in ("api-key", "hf-token") if flag in server["flags"])]:
-        where = "vllm_serve_api_key" if "api" in name.lower() else "vllm_serve_env"
-        yield f"- put {name} into {where} by a vault: secrets are not written here"
+    for name in [
+        *masking.masked(server.get("environment") or {}),
+        *(f"--{name}" for name in masking.masked(server["flags"])),
+    ]:
+        yield f"- put {name} into {_place(name)} by a vault: secrets are not written here"
     if server.get("environment") is None:
         yield "- look at its environment, which could not be read"
+
+
+def _place(name: str) -> str:
+    """The variable that a masked variable or flag belongs into."""
+    if name in ("VLLM_API_KEY", "--api-key"):
+        return "vllm_serve_api_key"
+    if name.startswith("--speculative-config"):
+        return "vllm_serve_speculative"
+    return "vllm_serve_args" if name.startswith("--") and name != "--hf-token" else "vllm_serve_env"
 
 
 class FilterModule:

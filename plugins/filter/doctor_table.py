@@ -70,7 +70,9 @@ def _rows(name: str, told: Mapping[str, Any] | None) -> Iterator[tuple[str, ...]
 def name_of(server: Mapping[str, Any]) -> str:
     """As its clients know it."""
     served = server["flags"].get("served-model-name")
-    return str(served[0] if isinstance(served, list) else served or _last(server["model"]))
+    if isinstance(served, list):
+        served = next(iter(served), None)
+    return str(served or _last(server["model"]))
 
 
 def _last(path: str) -> str:

@@ -121,9 +121,9 @@ from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import
 
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    found, orphans = servers.find()
+    found, orphans, unread = servers.find()
     told = [examination.examine(server) for server in found]
-    beside = examination.of_the_host(orphans)
+    beside = examination.of_the_host(orphans, unread)
     everything = [*beside, *(Finding(**finding) for server in told for finding in server["findings"])]
     module.exit_json(
         changed=False,

@@ -118,6 +118,11 @@ orphans:
   type: list
   elements: str
   sample: ["pid 4711 (VLLM::EngineCore), of alice"]
+unread:
+  description: Processes that look like a server and can't be read, in words.
+  returned: always
+  type: list
+  elements: str
 """
 
 from ansible.module_utils.basic import AnsibleModule
@@ -127,8 +132,8 @@ from ansible_collections.llmops.vllm.plugins.module_utils._doctor import servers
 
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
-    found, orphans = servers.find()
-    module.exit_json(changed=False, servers=[server.public() for server in found], orphans=orphans)
+    found, orphans, unread = servers.find()
+    module.exit_json(changed=False, servers=[server.public() for server in found], orphans=orphans, unread=unread)
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ def look(venv: str) -> Installed:
 def read_text(path: str) -> str:
     """A file's text; empty if it can't be read."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as f:
+        with open(path, encoding="utf-8", errors="replace", opener=files.ordinary) as f:
             return f.read()
     except OSError:
         return ""

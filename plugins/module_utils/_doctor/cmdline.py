@@ -34,6 +34,8 @@ SEVERAL = (
     "allowed-headers",
 )
 """Flags that take several values; of all others a second one is the model."""
+DEEPEST = 128
+"""Levels of a dotted name, and brackets of a JSON text: no server is told more, and Python could not follow whatever else is there."""
 
 
 def words_of_server(argv: Sequence[str]) -> list[str] | None:
@@ -88,7 +90,7 @@ def _is_number(word: str) -> bool:
 
 
 def _put(flags: dict[str, Any], name: str, path: str, values: list[str]) -> None:
-    value: Any = True if not values else _read(values[0]) if len(values) == 1 else values
+    value: Any = True if not values else read(values[0]) if len(values) == 1 else values
     if not values and name.startswith("no-"):
         name, value = name[3:], False
     if not path:
@@ -97,13 +99,18 @@ def _put(flags: dict[str, Any], name: str, path: str, values: list[str]) -> None
     place = flags.get(name)
     if not isinstance(place, dict):
         place = flags[name] = {}
-    *parents, last = path.split(".")
+    *parents, last = path.split(".", DEEPEST)
     for parent in parents:
-        place = place.setdefault(parent, {})
+        if not isinstance(place.get(parent), dict):
+            place[parent] = {}
+        place = place[parent]
     place[last] = value
 
 
-def _read(text: str) -> Any:
+def read(text: str) -> Any:
+    """What a text is as JSON, and the text itself where it is none."""
+    if text.count("[") + text.count("{") > DEEPEST:
+        return text
     try:
         return json.loads(text)
     except ValueError:

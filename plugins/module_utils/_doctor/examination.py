@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import stat
 import subprocess
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor import judges, namespaces
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import judges, masking, namespaces
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import ERROR, WARNING, Finding, ranked, worst
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.servers import Server
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.subject import Subject
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import mask
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.profile import Profile
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import Scanner
 
@@ -28,9 +27,36 @@ ORPHANS = (
     "Their server is gone, and they may hold GPUs. End them (kill PID) once you are sure that nothing else needs them."
 )
 
+UNREAD = "Look whose process it is, and what it was started with."
+
 
 def examine(server: Server) -> dict[str, Any]:
     """What is told of a server: what it is, what was read of it, and the findings."""
+    try:
+        told = _told(server)
+    # Whoever may start a process may show us anything, and the others are to be judged all the same.
+    except Exception as e:
+        told = {"findings": [dataclasses.asdict(_unseen(server.pid, e))], "shown": {}}
+    findings = [masking.shown("", finding) for finding in told["findings"]]
+    return {
+        **server.public(),
+        **masking.shown("", told["shown"]),
+        "health": worst(Finding(**finding) for finding in findings),
+        "findings": findings,
+    }
+
+
+def of_the_host(orphans: list[str], unread: list[str]) -> list[Finding]:
+    """What is wrong beside the servers that are there."""
+    found = [
+        Finding("sight", WARNING, f"What looks like a server can't be read: {one}.", "/proc", UNREAD) for one in unread
+    ]
+    if orphans:
+        found.append(Finding("process", ERROR, f"Engines without a server: {'; '.join(orphans)}.", "/proc", ORPHANS))
+    return ranked(found)
+
+
+def _told(server: Server) -> Any:
     unit = _unit(server.unit)
     subject = Subject(server, unit, _log(server, unit), int(unit.get("NRestarts") or 0))
 
@@ -38,29 +64,16 @@ def examine(server: Server) -> dict[str, Any]:
         subject.read()
         return {"findings": [dataclasses.asdict(f) for f in judges.judge(subject)], "shown": subject.shown()}
 
-    try:
-        subject.hear(namespaces.at_network(server.pid, lambda: subject.ask(not namespaces.other_network(server.pid))))
-        told = namespaces.at_files(server.pid, look)
-    except (PermissionError, RuntimeError, OSError) as e:
-        what = f"What pid {server.pid} sees of its files and its network can't be looked at: {e}."
-        told = {
-            "findings": [dataclasses.asdict(Finding("sight", WARNING, what, "", "Run the doctor as root (become)."))],
-            "shown": {},
-        }
-    findings = [{name: mask(text) for name, text in finding.items()} for finding in told["findings"]]
-    return {
-        **server.public(),
-        **told["shown"],
-        "health": worst(Finding(**finding) for finding in findings),
-        "findings": findings,
-    }
+    subject.hear(namespaces.at_network(server.pid, lambda: subject.ask(not namespaces.other_network(server.pid))))
+    return namespaces.at_files(server.pid, look)
 
 
-def of_the_host(orphans: list[str]) -> list[Finding]:
-    """What is wrong beside the servers that are there."""
-    if not orphans:
-        return []
-    return ranked([Finding("process", ERROR, f"Engines without a server: {'; '.join(orphans)}.", "/proc", ORPHANS)])
+def _unseen(pid: int, error: Exception) -> Finding:
+    if isinstance(error, (PermissionError, RuntimeError, OSError)) and not isinstance(error, RecursionError):
+        what = f"What pid {pid} sees of its files and its network can't be looked at: {error}."
+        return Finding("sight", WARNING, what, "", "Run the doctor as root (become).")
+    what = f"Pid {pid} can't be judged: {type(error).__name__}: {error}."
+    return Finding("sight", WARNING, what, f"the arguments and files of pid {pid}", UNREAD)
 
 
 def _unit(name: str) -> dict[str, str]:
@@ -84,8 +97,8 @@ def _log(server: Server, unit: dict[str, str]) -> Judge | None:
         if server.log.startswith(("socket:", "pipe:")) and unit.get("InvocationID"):
             scanner.feed(_journal(unit["InvocationID"]), 0.0)
         # By the descriptor, so that one that was renamed or removed is found as well, whatever root it lies under.
-        elif stat.S_ISREG(os.stat(output).st_mode):
-            with open(output, "rb") as f:
+        else:
+            with open(output, "rb", opener=files.ordinary) as f:
                 f.seek(max(os.fstat(f.fileno()).st_size - LONGEST, 0))
                 while data := f.read(CHUNK):
                     scanner.feed(data, 0.0)

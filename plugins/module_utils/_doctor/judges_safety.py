@@ -12,8 +12,10 @@ from collections.abc import Iterator
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import NOTE, WARNING, Finding
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.subject import Subject
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import arguments
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 
 KEYS = ("VLLM_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+LONGEST = 64 * 1024  # characters of a file in which a secret is looked for
 
 
 def safety(subject: Subject) -> Iterator[Finding]:
@@ -57,9 +59,8 @@ def _secret_files(subject: Subject) -> Iterator[str]:
     )
     for path in [*paths, *subject.unit.get("EnvironmentFiles", "").split()]:
         try:
-            about = os.stat(path)
-            with open(path, encoding="utf-8", errors="replace") as f:
-                text = f.read()
+            with open(path, encoding="utf-8", errors="replace", opener=files.ordinary) as f:
+                about, text = os.fstat(f.fileno()), f.read(LONGEST)
         except OSError:
             continue
         if about.st_mode & stat.S_IROTH and (path.endswith("/token") or any(f"{key}=" in text for key in KEYS)):

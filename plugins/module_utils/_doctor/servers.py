@@ -8,16 +8,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor import cmdline, origin
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import cmdline, masking, origin
 from ansible_collections.llmops.vllm.plugins.module_utils._host import leftovers, ports, processes
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import MASK, mask
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import mask
 
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*$|vllm$")
 DEFAULT_PORT = 8000
-SECRET = ("api-key", "hf-token")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,9 +52,9 @@ class Server:
     @property
     def port(self) -> int:
         told = self.flags.get("port")
-        if told is None and "config" in self.flags and self.listens:
-            return self.listens[0]
-        return told if isinstance(told, int) else DEFAULT_PORT
+        if type(told) is int and 0 < told < 2**16:  # true is an int as well
+            return told
+        return self.listens[0] if "config" in self.flags and self.listens else DEFAULT_PORT
 
     @property
     def host(self) -> str:
@@ -78,20 +77,20 @@ class Server:
 
     def public(self) -> dict[str, Any]:
         """What may be shown: all secrets are masked."""
-        told = dataclasses.asdict(self)
-        told["argv"] = _masked(self.argv)
-        told["flags"] = {name: MASK if name in SECRET else value for name, value in self.flags.items()}
-        told["environment"] = (
-            None
-            if self.environment is None
-            else dict(mask(f"{k}={v}").split("=", 1) for k, v in self.environment.items() if _telling(k))
-        )
-        told["uptime"] = round(self.uptime)
-        return {**told, "port": self.port, "host": self.host, "python": self.python}
+        told = {
+            **dataclasses.asdict(self),
+            "uptime": round(self.uptime),
+            "port": self.port,
+            "host": self.host,
+            "python": self.python,
+        }
+        if self.environment is not None:
+            told["environment"] = {name: value for name, value in self.environment.items() if _telling(name)}
+        return {**masking.shown("", told), "argv": masking.arguments(self.argv)}
 
 
-def find() -> tuple[list[Server], list[str]]:
-    """All servers, and what is left of servers that are gone: engines without one, in words."""
+def find() -> tuple[list[Server], list[str], list[str]]:
+    """All servers; what is left of servers that are gone, engines without one, in words; and what looks like a server and can't be read."""
     parents = {pid: parent(pid) for pid in processes.living()}
     told = {pid: processes.command_line(pid) for pid in parents}
     found = {
@@ -101,10 +100,19 @@ def find() -> tuple[list[Server], list[str]]:
     }
     # What a server forks carries its command line along.
     leaders = [pid for pid in found if not any(above in found for above in ancestors(pid, parents))]
-    servers = [_look(pid, told[pid], found[pid], parents) for pid in leaders]
-    kept = {pid for server in servers for pid in (server.pid, *server.workers)}
-    lost = [pid for pid in parents if processes.name(pid).startswith(leftovers.ENGINE) and pid not in kept]
-    return servers, [f"pid {pid} ({processes.name(pid)}), of {leftovers.user(pid)}" for pid in lost]
+    servers, unread = [], []
+    for pid in leaders:
+        try:
+            servers.append(_look(pid, told[pid], found[pid], parents))
+        # Whoever may start a process may name it like a server, and the others are to be found all the same.
+        except Exception as e:
+            unread.append(f"pid {pid}, of {leftovers.user(pid)} ({type(e).__name__}: {mask(str(e))})")
+    lost = [
+        pid
+        for pid in parents
+        if processes.name(pid).startswith(leftovers.ENGINE) and not {pid, *ancestors(pid, parents)} & set(leaders)
+    ]
+    return servers, [f"pid {pid} ({processes.name(pid)}), of {leftovers.user(pid)}" for pid in lost], unread
 
 
 def ancestors(pid: int, parents: Mapping[int, int]) -> list[int]:
@@ -149,7 +157,7 @@ def _look(pid: int, argv: list[str], words: list[str], parents: Mapping[int, int
         cwd=cwd,
         user=leftovers.user(pid),
         uptime=processes.uptime(pid) or 0.0,
-        parent=mask(processes.describe(above[0])) if above else "",
+        parent=masking.text(processes.describe(above[0])) if above else "",
         keeper=origin.keeper(pid, above),
         unit=origin.unit(processes.control_group(pid)),
         log=log,
@@ -179,13 +187,3 @@ def _telling(name: str) -> bool:
     return name.startswith(
         ("VLLM_", "HF_", "HUGGING", "CUDA", "NCCL_", "TORCH", "PYTHON", "TRANSFORMERS_", "LLMOPS_", "GLOO_", "RAY_")
     )
-
-
-def _masked(argv: Iterable[str]) -> list[str]:
-    """A secret may be a word of its own, after the flag that it belongs to."""
-    shown, secret = [], False
-    for word in argv:
-        if word.startswith("-"):
-            secret = word.lstrip("-").replace("_", "-") in SECRET
-        shown.append(MASK if secret and not word.startswith("-") else mask(word))
-    return shown

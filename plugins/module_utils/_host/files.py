@@ -46,10 +46,21 @@ def link(target: str, path: str) -> None:
         os.replace(temporary, path)
 
 
+def ordinary(path: str, flags: int) -> int:
+    """For open's opener: OSError for all but files. A pipe may never begin and a device never end, or do something when it is opened."""
+    descriptor = os.open(path, flags | os.O_NONBLOCK) if stat.S_ISREG(os.stat(path).st_mode) else -1
+    # It may have become something else meanwhile.
+    if descriptor < 0 or not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if descriptor >= 0:
+            os.close(descriptor)
+        raise OSError(f"{path} is no ordinary file")
+    return descriptor
+
+
 def read_json(path: str) -> dict[str, Any]:
     """The object in a JSON file, {} where there is none."""
     try:
-        with open(path, encoding="utf-8") as f:
+        with open(path, encoding="utf-8", opener=ordinary) as f:
             data = json.load(f)
     except (OSError, ValueError):
         return {}

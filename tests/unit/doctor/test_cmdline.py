@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.cmdline import parse, words_of_server
@@ -41,8 +43,16 @@ def test_what_a_server_is(argv, words):
             "a --speculative-config.method dflash --speculative-config.num_speculative_tokens 7 --speculative-config.a.b=c", "a",
             {"speculative-config": {"method": "dflash", "num_speculative_tokens": 7, "a": {"b": "c"}}},
         ),
+        ("a --x.b 1 --x.b.c 2", "a", {"x": {"b": {"c": 2}}}),
         ("", "", {}),
     ],
 )  # fmt: skip
 def test_what_it_was_told(words, model, flags):
     assert parse(words.split()) == (model, flags)
+
+
+@pytest.mark.parametrize("words", [["--x", "[" * 20000], ["--x", "[" * 2000 + "]" * 2000], ["--x" + ".a" * 20000, "1"]])
+def test_what_is_nested_deeper_than_python_can_follow(words):
+    _model, flags = parse(words)
+    assert list(flags) == ["x"]
+    json.dumps(flags)

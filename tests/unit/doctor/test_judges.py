@@ -6,12 +6,13 @@ import dataclasses
 import json
 import os
 import shutil
+import signal
 import time
 from pathlib import Path
 
 import pytest
 
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor import judges
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import examination, judges
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.servers import Server
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.subject import Subject
 from ansible_collections.llmops.vllm.plugins.module_utils._engine.metrics import Counters, Drafting
@@ -152,6 +153,36 @@ def test_a_token_that_others_can_read(subject, tmp_path, mode, open_):
     told = said(subject({"environment": {"HOME": str(tmp_path)}}))
     assert bool(told) is open_
     assert all(f"{token} holds a secret" in what for _check, _severity, what in told)
+
+
+def test_a_token_that_is_no_file_holds_nobody_up(subject, tmp_path):
+    """Whoever opens a pipe waits until somebody writes."""
+    token = tmp_path / ".cache/huggingface/token"
+    token.parent.mkdir(parents=True)
+    os.mkfifo(token, 0o644)
+    before = signal.signal(signal.SIGALRM, lambda *_: pytest.fail("it waits"))
+    signal.alarm(10)
+    try:
+        assert said(subject({"environment": {"HOME": str(tmp_path)}})) == []
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_a_server_that_can_not_be_judged_is_told_like_any_other(monkeypatch):
+    """A double for faults that nobody knows yet: those that are known are mended."""
+    monkeypatch.setattr(examination.namespaces, "at_files", lambda pid, look: 1 / 0)
+    told = examination.examine(dataclasses.replace(SERVER, unit="", log=""))
+    assert (told["pid"], told["health"]) == (SERVER.pid, "warning")
+    assert [(f["check"], f["what"]) for f in told["findings"]] == [
+        ("sight", f"Pid {SERVER.pid} can't be judged: ZeroDivisionError: division by zero.")
+    ]
+
+
+def test_what_only_looks_like_a_server_is_a_finding_of_the_host():
+    (found,) = examination.of_the_host([], ["pid 7, of mallory (ValueError: x)"])
+    assert (found.check, found.severity) == ("sight", "warning")
+    assert found.what == "What looks like a server can't be read: pid 7, of mallory (ValueError: x)."
 
 
 def judged(data: bytes) -> Judge:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import socket
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor import servers
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import cmdline, servers
 
 SERVER = """
 import socket, subprocess, sys, time
@@ -108,6 +109,30 @@ def test_what_another_user_sees(started):
     assert told["environment"] is None
     assert told["hidden"] == ["its environment", "its working directory", "where it writes its log"]
     assert KEY not in said.stdout
+
+
+def test_one_that_can_not_be_read_is_told_and_hides_no_other(started, tmp_path, monkeypatch):
+    """A double for faults that nobody knows yet: those that are known are mended."""
+    with subprocess.Popen([sys.executable, tmp_path / "bin/vllm", "serve", "unreadable", "--port", "0"]) as other:
+        try:
+            parse = cmdline.parse
+            monkeypatch.setattr(cmdline, "parse", lambda words: parse([]) if words[0] != "unreadable" else 1 / 0)
+            found, orphans, unread = servers.find()
+        finally:
+            other.kill()
+    assert started[0] in [server.pid for server in found]
+    assert [line for line in unread if line.startswith(f"pid {other.pid}, of ") and "ZeroDivisionError" in line]
+    assert not [line for line in orphans if str(other.pid) in line]
+
+
+@pytest.mark.parametrize(
+    ("told", "port"), [(8001, 8001), (777777, 8000), (0, 8000), (-1, 8000), (True, 8000), ("x", 8000), (None, 8000)]
+)
+def test_a_port_that_is_none_counts_as_not_told(told, port):
+    flags = {} if told is None else {"port": told}
+    server = servers.Server(1, ["python"], "", flags, None, "", "", 0.0, "", "", "", "", [9], {}, [])
+    assert server.port == port
+    assert dataclasses.replace(server, flags={**flags, "config": "x.yml"}).port == (8001 if told == 8001 else 9)
 
 
 def test_an_engine_whose_server_is_gone_is_told(started):

@@ -80,6 +80,32 @@ def test_the_plan():
     ]
 
 
+def test_what_is_masked_in_part_or_within_is_left_to_a_person():
+    flags = {
+        "otlp-traces-endpoint": "http://********@h:1",
+        "kv-transfer-config": {"kv_connector": "x", "extra": {"secret_key": "********"}},
+        "lora-modules": ["a=/a", "b=http://********@h"],
+        "speculative-config": {"method": "dflash", "num_speculative_tokens": 7, "hub": {"token": "********"}},
+    }
+    server = {
+        **SERVER,
+        "flags": flags,
+        "environment": {"HF_ENDPOINT": "http://********@hub", "VLLM_API_KEY": "********"},
+    }
+    variables = adopted(server)
+    assert variables["vllm_serve_args"] == {"kv-transfer-config": {"kv_connector": "x"}}
+    assert variables["vllm_serve_speculative"] == {"num_speculative_tokens": 7}
+    assert "vllm_serve_env" not in variables
+    assert [line.split(" by ")[0] for line in adoption_plan(server).splitlines() if line.startswith("- put")] == [
+        "- put HF_ENDPOINT into vllm_serve_env",
+        "- put VLLM_API_KEY into vllm_serve_api_key",
+        "- put --otlp-traces-endpoint into vllm_serve_args",
+        "- put --kv-transfer-config.extra.secret_key into vllm_serve_args",
+        "- put --lora-modules into vllm_serve_args",
+        "- put --speculative-config.hub.token into vllm_serve_speculative",
+    ]
+
+
 def test_without_a_unit_its_process_is_to_be_ended():
     plan = adoption_plan({**SERVER, "unit": "", "environment": None})
     assert "the GPUs: kill 4711" in plan

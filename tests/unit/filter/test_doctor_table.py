@@ -62,3 +62,8 @@ note    gpu2:8000: It runs as root.
 
 def test_the_worst_and_the_most_common_first():
     assert doctor_table(HOSTS) == TABLE
+
+
+def test_an_empty_list_of_names_is_none():
+    one = server(8000, "ok", flags={"served-model-name": []})
+    assert "Qwen3.6-27B" in doctor_table({"gpu1": {"health": "ok", "findings": [], "servers": [one]}})

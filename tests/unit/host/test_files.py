@@ -1,4 +1,4 @@
-"""Files that are written where somebody else may write too."""
+"""Files that are written and read where somebody else may write too."""
 
 from __future__ import annotations
 
@@ -51,3 +51,14 @@ def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch):
         files.write(str(path), b"new")
     assert path.read_text() == "old"
     assert os.listdir(tmp_path) == ["config.json"]
+
+
+def test_only_files_are_opened(tmp_path):
+    """A pipe would never begin."""
+    (tmp_path / "file").write_text("x")
+    os.mkfifo(tmp_path / "pipe")
+    with open(tmp_path / "file", opener=files.ordinary) as f:
+        assert f.read() == "x"
+    for path in (tmp_path / "pipe", tmp_path, "/dev/null"):
+        with pytest.raises(OSError, match="no ordinary file"):
+            files.ordinary(path, os.O_RDONLY)
