@@ -124,11 +124,13 @@ def main() -> None:
     )
     p = module.params
     path = p["path"].rstrip("/")
-    job = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}")
+    job = snapshot.job_of(path)
     pidfile = os.path.join(job, "serve.pid")
     result: dict[str, Any] = {"changed": False}
     if module.check_mode or (p["state"] == "stopped" and not os.path.exists(pidfile)):
         module.exit_json(**result)
+    if p["state"] == "started" and snapshot.read(path) is None:
+        module.fail_json(msg=f"There is no snapshot at {path} to serve. Fetch it by hf_snapshot first.")
     try:
         with locks.locked(f"{pidfile}.lock"):
             script = os.path.join(job, "serve.pyz")
@@ -146,11 +148,11 @@ def main() -> None:
 
 def start(module: AnsibleModule, server: Kept, job: str) -> dict[str, Any]:
     p = module.params
-    if snapshot.read(p["path"]) is None:
-        module.fail_json(msg=f"There is no snapshot at {p['path']} to serve. Fetch it by hf_snapshot first.")
     user = pwd.getpwnam(p["user"]) if p["user"] else None
     owner = (user.pw_uid, user.pw_gid) if user and user.pw_uid != os.geteuid() else None
     offer = {name: p[name] for name in ("path", "address", "port", "token", "at_once", "idle")}
+    if owner:
+        files.give(job, owner)
     files.write(os.path.join(job, "serve.pyz"), package.archive(serving), mode=0o644, owner=owner)
     files.write(os.path.join(job, "offer.json"), json.dumps(offer).encode(), mode=0o600, owner=owner)
     told = os.path.join(job, "serve.json")

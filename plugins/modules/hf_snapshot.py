@@ -357,10 +357,11 @@ class Snapshot:
         place = self.place
         ids = self.ids()
         os.makedirs(place.models, mode=0o755, exist_ok=True)
-        for directory in (os.path.dirname(place.job), place.job, self.request.tools):
-            os.makedirs(directory, mode=0o755, exist_ok=True)
-            if ids and os.stat(directory).st_uid != ids[0]:
-                os.chown(directory, *ids)
+        for directory in (os.path.dirname(place.path), place.job, self.request.tools):
+            if ids:
+                files.give(directory, ids)
+            else:
+                os.makedirs(directory, mode=0o755, exist_ok=True)
         pidfile, script = os.path.join(place.job, "fetch.pid"), os.path.join(place.job, "fetch.pyz")
         log = os.path.join(place.job, "fetch-{n}.log")
         with locks.locked(f"{pidfile}.lock"):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -34,6 +35,27 @@ def write(
             f.flush()
             os.fsync(f.fileno())
         os.replace(temporary, path)
+
+
+def give(directory: str, owner: tuple[int, int]) -> None:
+    """Make a directory that is a user's own. Raises PermissionError for a link in its place, and for what is somebody else's.
+
+    The one above it has to be root's or ours, or else the user could put another in its place at any time.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.makedirs(directory, mode=0o755)
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except NotADirectoryError:
+        raise PermissionError(errno.EPERM, "it is a link or a file where a directory should be", directory) from None
+    try:
+        found = os.fstat(descriptor).st_uid
+        if found not in (0, os.geteuid(), owner[0]):
+            raise PermissionError(errno.EPERM, "it belongs to another user", directory)
+        if found != owner[0]:
+            os.fchown(descriptor, *owner)
+    finally:
+        os.close(descriptor)
 
 
 def link(target: str, path: str) -> None:

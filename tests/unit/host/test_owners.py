@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import loading
-from ansible_collections.llmops.vllm.plugins.module_utils._host import keeper, locks, owners
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, keeper, locks, owners
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be someone else")
 NOBODY = pwd.getpwnam("nobody")
@@ -96,3 +96,21 @@ def test_a_lock_makes_no_file_through_a_link(tmp_path):
     with pytest.raises(OSError, match="symbolic link"), locks.locked(str(tmp_path / "lock")):
         pass
     assert not (tmp_path / "elsewhere").exists()
+
+
+@as_root
+def test_a_directory_is_given_unless_it_is_a_link_or_anothers(tmp_path):
+    ids = (NOBODY.pw_uid, NOBODY.pw_gid)
+    for _again in range(2):
+        files.give(str(tmp_path / "a/b"), ids)
+    assert [(tmp_path / name).stat().st_uid for name in ("a", "a/b")] == [0, ids[0]]
+    (tmp_path / "a/link").symlink_to(tmp_path)
+    (tmp_path / "a/lost").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "a/file").touch()
+    for name in ("link", "lost", "file"):
+        with pytest.raises(PermissionError, match="a link or a file where a directory should be"):
+            files.give(str(tmp_path / "a" / name), ids)
+    os.chown(tmp_path / "a", 1, 1)
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        files.give(str(tmp_path / "a"), ids)
+    assert (tmp_path.stat().st_uid, (tmp_path / "a").stat().st_uid) == (0, 1)
