@@ -164,8 +164,7 @@ def start(module: AnsibleModule, server: Kept, job: str) -> dict[str, Any]:
     while not os.path.exists(told):
         if not server.active() or time.monotonic() > deadline:
             stopping.send(signal.SIGKILL, processes.session_members(server.record), "sent KILL to")
-            with open(server.record.log, encoding="utf-8", errors="replace") as f:
-                said = f.read().strip().splitlines() or ["FAILED: it said nothing."]
+            said = processes.read_log(server.record) or ["FAILED: it said nothing."]
             module.fail_json(
                 msg=f"The snapshot can't be served: {said[-1].replace('FAILED: ', '', 1)} "
                 "Name an address of this host by vllm_models_share_address."

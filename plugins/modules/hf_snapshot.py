@@ -213,7 +213,7 @@ from typing import Any, NoReturn
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import files, locks
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, locks, processes
 from ansible_collections.llmops.vllm.plugins.module_utils._host.kept import Kept
 from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import SupervisorError
 from ansible_collections.llmops.vllm.plugins.module_utils._models import errors, listing, package, snapshot, web
@@ -395,9 +395,7 @@ class Snapshot:
                     f"After {self.params['timeout']} s the job still runs. The next run joins it. Its log is {job.record.log}."
                 )
             time.sleep(POLL)
-        with open(job.record.log, encoding="utf-8", errors="replace") as f:
-            said = f.read().splitlines()
-        for line in reversed(said):
+        for line in reversed(processes.read_log(job.record)):
             if line.startswith("WHOLE "):
                 return line
             if line.startswith("FAILED: "):

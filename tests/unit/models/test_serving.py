@@ -111,6 +111,24 @@ def test_it_ends_by_itself_and_by_word(host, share):
     assert share(state="stopped")["changed"] is False
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's file")
+def test_a_forged_pid_file_ends_nobody(host, share):
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    try:
+        share(address="127.0.0.1", token=TOKEN)
+        pidfile = host.job / "serve.pid"
+        record = json.loads(pidfile.read_text())
+        share(state="stopped")
+        forged = {**record, "pid": stranger.pid, "start_ticks": processes.start_ticks(stranger.pid)}
+        pidfile.write_text(json.dumps(forged))
+        os.chown(pidfile, 65534, 65534)
+        share(state="stopped")
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
 def test_what_can_not_be_is_said(host, share):
     said = share(address="192.0.2.1", token=TOKEN)["msg"]
     assert "192.0.2.1:0 can't be listened on" in said
