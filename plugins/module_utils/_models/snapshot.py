@@ -14,8 +14,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 from ansible_collections.llmops.vllm.plugins.module_utils._models import listing
 from ansible_collections.llmops.vllm.plugins.module_utils._models.listing import File, Listing
 
-RECORD = ".snapshot.json"
-"""Hidden, since what is not hidden in a drafter's directory is part of the drafter."""
+RECORD = listing.RECORD
 JOBS = ".jobs"
 
 

@@ -263,6 +263,16 @@ def test_a_full_disk_is_seen_before_anything_comes(host, hub, monkeypatch):
         fetch.refuse_a_small_disk([listing.File("x", 10**12, "0" * 64)])
 
 
+def test_a_record_that_was_published_with_the_model_is_left_out(host, hub):
+    """As by somebody who uploaded a snapshot: its name is that of our own record."""
+    hub.add(NAME, {**FILES, ".snapshot.json": b'{"verified": {}}'})
+    assert host.well()["files"] == len(FILES)
+    assert host.content() == FILES
+    hub.forget()
+    assert not host.well()["changed"]
+    assert hub.asked == []
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
 @pytest.mark.parametrize("place", ["{name}", "{name}/.{revision}", ".jobs/{name}/{revision}"])
 def test_root_gives_nothing_away_that_a_link_leads_to(host, place):
