@@ -78,6 +78,12 @@ def test_nothing_but_that_snapshot_and_nobody_without_the_token(host, share):
     assert ask(f"{url}/{LARGE}", Range="bytes=2999000-") == (206, FILES[LARGE][2999000:])
 
 
+def test_at_an_address_of_ipv6(share):
+    url = share(address="::1", token=TOKEN)["url"]
+    assert url.startswith("http://[::1]:")
+    assert ask(f"{url}/config.json") == (200, FILES["config.json"])
+
+
 def test_so_many_at_a_time(share):
     """One that has asked and reads nothing holds its place."""
     url = share(address="127.0.0.1", token=TOKEN, at_once=1)["url"]
