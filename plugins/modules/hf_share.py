@@ -124,11 +124,13 @@ def main() -> None:
     )
     p = module.params
     path = p["path"].rstrip("/")
-    job = os.path.join(os.path.dirname(path), f".{os.path.basename(path)}")
+    job = snapshot.job_of(path)
     pidfile = os.path.join(job, "serve.pid")
     result: dict[str, Any] = {"changed": False}
     if module.check_mode or (p["state"] == "stopped" and not os.path.exists(pidfile)):
         module.exit_json(**result)
+    if p["state"] == "started" and snapshot.read(path) is None:
+        module.fail_json(msg=f"There is no snapshot at {path} to serve. Fetch it by hf_snapshot first.")
     try:
         with locks.locked(f"{pidfile}.lock"):
             script = os.path.join(job, "serve.pyz")
@@ -146,11 +148,11 @@ def main() -> None:
 
 def start(module: AnsibleModule, server: Kept, job: str) -> dict[str, Any]:
     p = module.params
-    if snapshot.read(p["path"]) is None:
-        module.fail_json(msg=f"There is no snapshot at {p['path']} to serve. Fetch it by hf_snapshot first.")
     user = pwd.getpwnam(p["user"]) if p["user"] else None
     owner = (user.pw_uid, user.pw_gid) if user and user.pw_uid != os.geteuid() else None
     offer = {name: p[name] for name in ("path", "address", "port", "token", "at_once", "idle")}
+    if owner:
+        files.give(job, owner)
     files.write(os.path.join(job, "serve.pyz"), package.archive(serving), mode=0o644, owner=owner)
     files.write(os.path.join(job, "offer.json"), json.dumps(offer).encode(), mode=0o600, owner=owner)
     told = os.path.join(job, "serve.json")
@@ -162,8 +164,7 @@ def start(module: AnsibleModule, server: Kept, job: str) -> dict[str, Any]:
     while not os.path.exists(told):
         if not server.active() or time.monotonic() > deadline:
             stopping.send(signal.SIGKILL, processes.session_members(server.record), "sent KILL to")
-            with open(server.record.log, encoding="utf-8", errors="replace") as f:
-                said = f.read().strip().splitlines() or ["FAILED: it said nothing."]
+            said = processes.read_log(server.record) or ["FAILED: it said nothing."]
             module.fail_json(
                 msg=f"The snapshot can't be served: {said[-1].replace('FAILED: ', '', 1)} "
                 "Name an address of this host by vllm_models_share_address."

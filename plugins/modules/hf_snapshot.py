@@ -213,7 +213,7 @@ from typing import Any, NoReturn
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import files, locks
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, locks, processes
 from ansible_collections.llmops.vllm.plugins.module_utils._host.kept import Kept
 from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import SupervisorError
 from ansible_collections.llmops.vllm.plugins.module_utils._models import errors, listing, package, snapshot, web
@@ -357,10 +357,11 @@ class Snapshot:
         place = self.place
         ids = self.ids()
         os.makedirs(place.models, mode=0o755, exist_ok=True)
-        for directory in (os.path.dirname(place.job), place.job, self.request.tools):
-            os.makedirs(directory, mode=0o755, exist_ok=True)
-            if ids and os.stat(directory).st_uid != ids[0]:
-                os.chown(directory, *ids)
+        for directory in (os.path.dirname(place.path), place.job, self.request.tools):
+            if ids:
+                files.give(directory, ids)
+            else:
+                os.makedirs(directory, mode=0o755, exist_ok=True)
         pidfile, script = os.path.join(place.job, "fetch.pid"), os.path.join(place.job, "fetch.pyz")
         log = os.path.join(place.job, "fetch-{n}.log")
         with locks.locked(f"{pidfile}.lock"):
@@ -394,9 +395,7 @@ class Snapshot:
                     f"After {self.params['timeout']} s the job still runs. The next run joins it. Its log is {job.record.log}."
                 )
             time.sleep(POLL)
-        with open(job.record.log, encoding="utf-8", errors="replace") as f:
-            said = f.read().splitlines()
-        for line in reversed(said):
+        for line in reversed(processes.read_log(job.record)):
             if line.startswith("WHOLE "):
                 return line
             if line.startswith("FAILED: "):

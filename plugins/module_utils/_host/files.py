@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import re
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 
@@ -37,6 +38,27 @@ def write(
         os.replace(temporary, path)
 
 
+def give(directory: str, owner: tuple[int, int]) -> None:
+    """Make a directory that is a user's own. Raises PermissionError for a link in its place, and for what is somebody else's.
+
+    The one above it has to be root's or ours, or else the user could put another in its place at any time.
+    """
+    with contextlib.suppress(FileExistsError):
+        os.makedirs(directory, mode=0o755)
+    try:
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except NotADirectoryError:
+        raise PermissionError(errno.EPERM, "it is a link or a file where a directory should be", directory) from None
+    try:
+        found = os.fstat(descriptor).st_uid
+        if found not in (0, os.geteuid(), owner[0]):
+            raise PermissionError(errno.EPERM, "it belongs to another user", directory)
+        if found != owner[0]:
+            os.fchown(descriptor, *owner)
+    finally:
+        os.close(descriptor)
+
+
 def link(target: str, path: str) -> None:
     """Make path a symbolic link to target at once, in place of what was there."""
     with _beside(path) as (descriptor, temporary):
@@ -57,14 +79,24 @@ def ordinary(path: str, flags: int) -> int:
     return descriptor
 
 
-def read_json(path: str) -> dict[str, Any]:
+def read_json(path: str, opener: Callable[[str, int], int] = ordinary) -> dict[str, Any]:
     """The object in a JSON file, {} where there is none."""
     try:
-        with open(path, encoding="utf-8", opener=ordinary) as f:
+        with open(path, encoding="utf-8", opener=opener) as f:
             data = json.load(f)
     except (OSError, ValueError):
         return {}
     return data if isinstance(data, dict) else {}
+
+
+def ours(path: str, flags: int) -> int:
+    """For open's opener: OSError for all but files of root's or our own, which others can't have made us believe. No link is followed."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
+    state = os.fstat(descriptor)
+    if stat.S_ISREG(state.st_mode) and state.st_uid in (0, os.geteuid()):
+        return descriptor
+    os.close(descriptor)
+    raise PermissionError(errno.EPERM, "it is no file of root's or our own", path)
 
 
 def is_leftover(name: str) -> bool:

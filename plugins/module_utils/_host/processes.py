@@ -108,8 +108,11 @@ def living() -> list[int]:
 
 
 def read_pidfile(path: str) -> PidFile | None:
-    """The record in a pid file; None if there is none or it can't be understood (a torn or foreign file)."""
-    data = files.read_json(path)
+    """The record in a pid file; None if there is none or it can't be understood (a torn or foreign file).
+
+    Only a keeper of root's or our own is believed: where another user may write, a file of theirs could name any process and any log.
+    """
+    data = files.read_json(path, opener=files.ours)
     try:
         return PidFile(**{f.name: data[f.name] for f in dataclasses.fields(PidFile)})
     except (KeyError, TypeError):
@@ -122,10 +125,21 @@ def alive(record: PidFile) -> bool:
 
 def read_exit(pidfile: str, record: PidFile) -> Exit | None:
     """How the recorded process ended, if its keeper lived to see it."""
-    data = files.read_json(pidfile + ".exit")
+    data = files.read_json(pidfile + ".exit", opener=files.ours)
     if data.get("pid") != record.pid or data.get("start_ticks") != record.start_ticks:
         return None
     return Exit(data.get("code"), data.get("signal"), str(data.get("ended_at", "")))
+
+
+def read_log(record: PidFile) -> list[str]:
+    """The lines of a recorded log; none if it is gone, or another file, as a link leads to, is in its place."""
+    try:
+        with open(os.open(record.log, os.O_RDONLY | os.O_NONBLOCK), encoding="utf-8", errors="replace") as f:
+            state = os.fstat(f.fileno())
+            same = (state.st_dev, state.st_ino) == (record.mark.get("device"), record.mark.get("inode"))
+            return f.read().splitlines() if same else []
+    except OSError:
+        return []
 
 
 def command_line(pid: int) -> list[str]:

@@ -101,6 +101,10 @@ class Follower:
 
     def _open(self) -> bool:
         try:
+            link = os.lstat(self.path)
+            # Who owns the log's directory could lead root to what only root may read.
+            if stat.S_ISLNK(link.st_mode) and link.st_uid not in (0, os.geteuid()):
+                raise NotALogError(f"{self.path} is a link of another user's, which is not followed.")
             fd = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except (FileNotFoundError, NotADirectoryError):
             self._end = False  # what appears later is all new

@@ -15,6 +15,8 @@ from typing import Any
 
 SHA = re.compile(r"[0-9a-f]{40}")
 REPO = re.compile(r"(?:[\w.-]+/)?[\w.-]+")
+RECORD = ".snapshot.json"
+"""Hidden, since what is not hidden in a drafter's directory is part of the drafter."""
 _CHUNK = 1 << 20
 
 
@@ -92,7 +94,10 @@ def from_tree(repo: str, revision: str, entries: Iterable[dict[str, Any]]) -> Li
 
 
 def _checked(repo: str, revision: str, files: Iterable[tuple[str, int, str]]) -> Listing:
-    """Nothing in a listing may point out of the directory that it is laid down in, or go on without a hash."""
+    """Nothing in a listing may point out of the directory that it is laid down in, or go on without a hash.
+
+    A record that was published with the model, out of a snapshot, is left out, as our own takes its place.
+    """
     checked = []
     for path, size, digest in sorted(files):
         parts = path.split("/")
@@ -100,7 +105,8 @@ def _checked(repo: str, revision: str, files: Iterable[tuple[str, int, str]]) ->
             raise ListingError(f"it holds a file {path!r}, whose name leads elsewhere")
         if not re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", digest) or not isinstance(size, int) or size < 0:
             raise ListingError(f"the size or the hash of {path} is none")
-        checked.append(File(path, size, digest))
+        if parts[0] != RECORD:
+            checked.append(File(path, size, digest))
     return Listing(repo, revision, tuple(checked))
 
 

@@ -11,7 +11,7 @@ import os
 import zipfile
 from types import ModuleType
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import files, locks
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, locks, secrets
 from ansible_collections.llmops.vllm.plugins.module_utils._models import (
     client,
     errors,
@@ -26,7 +26,22 @@ from ansible_collections.llmops.vllm.plugins.module_utils._models import (
     web,
 )
 
-CODE = (files, locks, client, errors, fetcher, hub, huggingface, listing, request, serving, snapshot, sources, web)
+CODE = (
+    files,
+    locks,
+    secrets,
+    client,
+    errors,
+    fetcher,
+    hub,
+    huggingface,
+    listing,
+    request,
+    serving,
+    snapshot,
+    sources,
+    web,
+)
 
 
 def archive(main: ModuleType = fetcher) -> bytes:

@@ -32,19 +32,24 @@ class Surplus:
 
     @property
     def job(self) -> str:
-        return os.path.join(os.path.dirname(self.path), f".{os.path.basename(self.path)}")
+        return snapshot.job_of(self.path)
 
 
 def surplus(home: str, older: float) -> list[Surplus]:
     """What no release names and nothing has happened to for so many seconds, as it may be about to be served. Raises UnknownNeedsError."""
     needed, now = named(home), time.time()
     found = []
-    for directory in sorted(glob.glob(os.path.join(glob.escape(os.path.join(home, "models")), "*"))):
-        names = {name.lstrip(".") for name in os.listdir(directory)} if os.path.isdir(directory) else set()
-        for path in (os.path.join(directory, name) for name in sorted(names) if listing.SHA.fullmatch(name)):
-            one = Surplus(path, _size(path) + _size(Surplus(path, 0).job))
-            if os.path.realpath(path) not in needed and now - _last_change(one) >= older:
-                found.append(one)
+    models = os.path.join(home, "models")
+    places = {
+        os.path.join(models, *path.split(os.sep)[-2:])
+        for directory in (models, os.path.join(models, snapshot.JOBS))
+        for path in glob.glob(os.path.join(glob.escape(directory), "*", "*"))
+        if listing.SHA.fullmatch(os.path.basename(path))
+    }
+    for path in sorted(places):
+        one = Surplus(path, _size(path) + _size(snapshot.job_of(path)))
+        if os.path.realpath(path) not in needed and now - _last_change(one) >= older:
+            found.append(one)
     return found
 
 
@@ -77,8 +82,9 @@ def remove(one: Surplus) -> bool:
         for path in (one.path, one.job):
             if os.path.isdir(path):
                 shutil.rmtree(path)
-    with contextlib.suppress(OSError):  # others are in it
-        os.rmdir(os.path.dirname(one.path))
+    for path in (one.path, one.job):
+        with contextlib.suppress(OSError):  # others are in it
+            os.rmdir(os.path.dirname(path))
     return True
 
 

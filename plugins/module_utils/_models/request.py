@@ -8,9 +8,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import re
 from typing import Any
 
+from ansible_collections.llmops.vllm.plugins.module_utils._host import secrets
 from ansible_collections.llmops.vllm.plugins.module_utils._models.snapshot import Place
 
 
@@ -51,12 +51,14 @@ class Request:
         """A text without what must not be said."""
         for secret in self._secrets():
             text = text.replace(secret, "***")
-        return re.sub(r"(\b\w[\w+.-]*://)[^/@\s'\"]+@", r"\1***@", text)
+        return secrets.masked(text)
 
     def _secrets(self) -> list[str]:
-        # A short value such as 1 is no secret, and masking it would make the log unreadable.
-        values = [self.token, self.source_token, *self.environment.values()]
-        return sorted({value for value in values if len(value) >= 8}, key=len, reverse=True)
+        """The tokens, whatever the environment holds, and what of the addresses, as of proxies, is not bare."""
+        values = {self.token, self.source_token, *self.environment.values()}
+        addresses = [self.endpoint, self.source, self.index_url, *self.environment.values()]
+        found = {value for value in values if len(value) >= secrets.SHORT}
+        return sorted(found.union(*map(secrets.of_addresses, addresses)), key=len, reverse=True)
 
 
 def take(path: str) -> Request:

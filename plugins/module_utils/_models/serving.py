@@ -14,6 +14,7 @@ import dataclasses
 import hmac
 import json
 import os
+import socket
 import threading
 import time
 import urllib.parse
@@ -71,6 +72,8 @@ class Server(ThreadingHTTPServer):
         self.places = threading.BoundedSemaphore(offer.at_once)
         self.last = time.monotonic()
         self.busy = 0
+        # The least is IPv4, where a name stands for both.
+        self.address_family = min(socket.getaddrinfo(offer.address, offer.port, type=socket.SOCK_STREAM))[0]
         super().__init__((offer.address, offer.port), Handler)
 
     def quiet(self) -> float:

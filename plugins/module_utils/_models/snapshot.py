@@ -14,8 +14,18 @@ from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 from ansible_collections.llmops.vllm.plugins.module_utils._models import listing
 from ansible_collections.llmops.vllm.plugins.module_utils._models.listing import File, Listing
 
-RECORD = ".snapshot.json"
-"""Hidden, since what is not hidden in a drafter's directory is part of the drafter."""
+RECORD = listing.RECORD
+JOBS = ".jobs"
+
+
+def job_of(path: str) -> str:
+    """The directory of the job that fetches or serves a snapshot: its logs, and what has come so far.
+
+    Not beside the snapshot, where all belongs to the server's user: root writes into it, and so it is root who has to have put it there.
+    """
+    parent, revision = os.path.split(path)
+    models, name = os.path.split(parent)
+    return os.path.join(models, JOBS, name, revision)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,8 +42,7 @@ class Place:
 
     @property
     def job(self) -> str:
-        """The directory of the job that fetches it: its logs, and what has come so far."""
-        return os.path.join(self.models, self.repo.replace("/", "--"), f".{self.revision}")
+        return job_of(self.path)
 
 
 @dataclasses.dataclass(frozen=True)

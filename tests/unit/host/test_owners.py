@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import loading
-from ansible_collections.llmops.vllm.plugins.module_utils._host import keeper, locks, owners
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, keeper, locks, owners, processes
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be someone else")
 NOBODY = pwd.getpwnam("nobody")
@@ -96,3 +96,67 @@ def test_a_lock_makes_no_file_through_a_link(tmp_path):
     with pytest.raises(OSError, match="symbolic link"), locks.locked(str(tmp_path / "lock")):
         pass
     assert not (tmp_path / "elsewhere").exists()
+
+
+@as_root
+def test_a_directory_is_given_unless_it_is_a_link_or_anothers(tmp_path):
+    ids = (NOBODY.pw_uid, NOBODY.pw_gid)
+    for _again in range(2):
+        files.give(str(tmp_path / "a/b"), ids)
+    assert [(tmp_path / name).stat().st_uid for name in ("a", "a/b")] == [0, ids[0]]
+    (tmp_path / "a/link").symlink_to(tmp_path)
+    (tmp_path / "a/lost").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "a/file").touch()
+    for name in ("link", "lost", "file"):
+        with pytest.raises(PermissionError, match="a link or a file where a directory should be"):
+            files.give(str(tmp_path / "a" / name), ids)
+    os.chown(tmp_path / "a", 1, 1)
+    with pytest.raises(PermissionError, match="belongs to another user"):
+        files.give(str(tmp_path / "a"), ids)
+    assert (tmp_path.stat().st_uid, (tmp_path / "a").stat().st_uid) == (0, 1)
+
+
+def recorded(path):
+    """A record of this very process, as a keeper would write it."""
+    log = path.parent / "1.log"
+    log.write_text("first\nlast\n")
+    mark = {"device": log.stat().st_dev, "inode": log.stat().st_ino}
+    me = {"pid": os.getpid(), "start_ticks": processes.start_ticks(os.getpid()), "boot_id": processes.boot_id()}
+    path.write_text(json.dumps({**me, "argv": [], "started_at": "", "log": str(log), "mark": mark}))
+    path.with_name(f"{path.name}.exit").write_text(json.dumps({**me, "code": 3}))
+    return str(path)
+
+
+def test_a_keeper_of_ours_is_believed(tmp_path):
+    pidfile = recorded(tmp_path / "server.pid")
+    record = processes.read_pidfile(pidfile)
+    assert record and processes.alive(record)
+    assert str(processes.read_exit(pidfile, record)) == "exit code 3"
+    assert processes.read_log(record) == ["first", "last"]
+
+
+def test_a_link_and_a_pipe_are_no_pid_files(tmp_path):
+    pidfile = recorded(tmp_path / "server.pid")
+    (tmp_path / "link.pid").symlink_to(pidfile)
+    os.mkfifo(tmp_path / "pipe.pid")
+    assert processes.read_pidfile(str(tmp_path / "link.pid")) is None
+    assert processes.read_pidfile(str(tmp_path / "pipe.pid")) is None
+
+
+@as_root
+def test_what_another_wrote_is_not_believed(tmp_path):
+    """Or the server's user could have root stop any process, or take any end for its own."""
+    pidfile = recorded(tmp_path / "server.pid")
+    record = processes.read_pidfile(pidfile)
+    for name in (pidfile, f"{pidfile}.exit"):
+        os.chown(name, NOBODY.pw_uid, NOBODY.pw_gid)
+    assert record and processes.read_pidfile(pidfile) is None
+    assert processes.read_exit(pidfile, record) is None
+
+
+def test_another_file_in_the_place_of_a_log_is_not_read(tmp_path):
+    record = processes.read_pidfile(recorded(tmp_path / "server.pid"))
+    (tmp_path / "secret").write_text("canary")
+    (tmp_path / "1.log").rename(tmp_path / "2.log")
+    (tmp_path / "1.log").symlink_to(tmp_path / "secret")
+    assert record and processes.read_log(record) == []

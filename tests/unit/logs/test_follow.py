@@ -65,6 +65,16 @@ def test_from_a_mark(path):
     assert Follower(str(path), first.mark()).read() == b"two\n"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a link another's")
+def test_a_link_of_another_user_is_not_followed(path):
+    append(path.with_name("secret"), b"canary\n")
+    path.symlink_to("secret")
+    assert read(Follower(str(path))) == b"canary\n"
+    os.chown(path, 65534, 65534, follow_symlinks=False)
+    with pytest.raises(NotALogError, match="a link of another user's"):
+        Follower(str(path)).read()
+
+
 def test_since_the_end(path):
     append(path, b"old\n")
     follower = Follower(str(path), since="end")

@@ -68,7 +68,7 @@ class Host:
 
     @property
     def job(self) -> Path:
-        return self.path.with_name(f".{self.path.name}")
+        return self.home / "models/.jobs/someone--some-model" / self.revision
 
     def call(self, check: bool = False, **params: Any) -> dict[str, Any]:
         args = {
@@ -114,7 +114,7 @@ class Host:
         }
 
     def close(self) -> None:
-        for pidfile in self.home.glob("models/*/.*/fetch.pid"):
+        for pidfile in self.home.glob("models/.jobs/*/*/fetch.pid"):
             record = processes.read_pidfile(str(pidfile))
             if record:
                 stopping.stop(

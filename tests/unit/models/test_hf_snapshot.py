@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import signal
 import socket
 import time
@@ -16,6 +17,7 @@ from ansible_collections.llmops.vllm.tests.unit.models.conftest import FILES, NA
 LARGE = "model-00001-of-00002.safetensors"
 TOTAL = sum(map(len, FILES.values()))
 TOKEN = "hf_of_a_user_that_may"
+NOBODY = pwd.getpwnam("nobody")
 
 
 def test_the_first_fetch_brings_all_of_it(host, hub):
@@ -259,6 +261,31 @@ def test_a_full_disk_is_seen_before_anything_comes(host, hub, monkeypatch):
         errors.FetchError, match=r"1\.0 TB are to come, and the disk of .* has 41\.0 MB free\. Free some"
     ):
         fetch.refuse_a_small_disk([listing.File("x", 10**12, "0" * 64)])
+
+
+def test_a_record_that_was_published_with_the_model_is_left_out(host, hub):
+    """As by somebody who uploaded a snapshot: its name is that of our own record."""
+    hub.add(NAME, {**FILES, ".snapshot.json": b'{"verified": {}}'})
+    assert host.well()["files"] == len(FILES)
+    assert host.content() == FILES
+    hub.forget()
+    assert not host.well()["changed"]
+    assert hub.asked == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory away")
+@pytest.mark.parametrize("place", ["{name}", "{name}/.{revision}", ".jobs/{name}/{revision}"])
+def test_root_gives_nothing_away_that_a_link_leads_to(host, place):
+    victim = host.home / "victim"
+    victim.mkdir()
+    link = host.home / "models" / place.format(name="someone--some-model", revision=host.revision)
+    link.parent.mkdir(parents=True)
+    link.symlink_to(victim)
+    if link.parent.name == "someone--some-model":
+        os.chown(link.parent, NOBODY.pw_uid, NOBODY.pw_gid)
+    host.call(user="nobody")
+    assert victim.stat().st_uid == 0
+    assert not list(victim.iterdir())
 
 
 def flip(path) -> None:

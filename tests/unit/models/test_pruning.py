@@ -24,8 +24,8 @@ def lay(home, name, digit, age=2 * DAY):
     path = home / "models" / name / (digit * 40)
     path.mkdir(parents=True)
     (path / "model.safetensors").write_bytes(b"x" * 1000)
-    job = path.with_name(f".{path.name}")
-    job.mkdir()
+    job = home / "models/.jobs" / name / path.name
+    job.mkdir(parents=True)
     (job / "fetch-1.log").write_text("WHOLE\n")
     (job / "lock").touch()
     snapshot.write(str(path), snapshot.Record(listing.Listing(name.replace("--", "/"), path.name, ()), {}))
@@ -55,7 +55,7 @@ def test_what_a_release_names_stays_and_the_rest_goes(home):
     (one,) = pruning.surplus(str(home), DAY)
     assert one.size > 1000
     assert pruning.remove(one)
-    assert sorted(p.name for p in (home / "models/a--target").iterdir()) == [f".{'1' * 40}", "1" * 40]
+    assert sorted(p.name for p in (home / "models/a--target").iterdir()) == ["1" * 40]
     assert surplus(home) == []
 
 
@@ -63,7 +63,7 @@ def test_with_its_last_snapshot_a_model_goes(home):
     lay(home, "a--target", "1")
     (one,) = pruning.surplus(str(home), DAY)
     assert pruning.remove(one)
-    assert list((home / "models").iterdir()) == []
+    assert [str(p.relative_to(home)) for p in home.rglob("*")] == ["models", "models/.jobs"]
 
 
 def test_what_came_within_a_day_stays(home):

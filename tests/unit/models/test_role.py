@@ -61,13 +61,13 @@ class Plays:
             **wishes,
         }
 
-    def play(self, *options: str, well: bool = True, **variables: object) -> str:
+    def play(self, *options: str, well: bool = True, hosts: str = "localhost,", **variables: object) -> str:
         extra = self.home / "variables.json"  # not an argument, or the token in it would be in ps
         extra.write_text(json.dumps({**self.variables, **variables}))
         done = subprocess.run(
             [
                 Path(sys.executable).with_name("ansible-playbook"),
-                *("-c", "local", "-i", "localhost,", "-e", f"@{extra}"),
+                *("-c", "local", "-i", hosts, "-e", f"@{extra}"),
                 *options,
                 self.home / "play.yml",
             ],
@@ -156,3 +156,26 @@ def test_a_branch_is_taken_if_that_is_asked_for(plays, hub):
         vllm_models_drafter=wish, vllm_models_moving=True, vllm_models_target={"path": str(PAIR / "target")}
     )
     assert handed_on(said)[0]["drafter"]["revision"] == hub.repositories["tiny/drafter"].names["main"]
+
+
+def test_hosts_of_a_site_have_their_own_homes(plays, hub):
+    """The site is given to the role, so that no host's variables tell it."""
+    play = """
+- hosts: all
+  gather_facts: false
+  roles:
+    - {role: llmops.vllm.vllm_models, vllm_models_site: here, vllm_models_share_address: 127.0.0.1}
+"""
+    (plays.home / "play.yml").write_text(play)
+    homes = {name: plays.home / name for name in ("one", "two", "three")}
+    hosts = {name: {"vllm_home": str(home)} for name, home in homes.items()}
+    (plays.home / "hosts.yml").write_text(json.dumps({"all": {"hosts": hosts}}))
+    del plays.variables["vllm_home"]
+    plays.play(hosts=str(plays.home / "hosts.yml"))
+    for home in homes.values():
+        for kind in ("target", "drafter"):
+            (snapshot,) = (home / f"models/tiny--{kind}").iterdir()
+            for path in (PAIR / kind).iterdir():
+                assert (snapshot / path.name).read_bytes() == path.read_bytes()
+    sizes = [path.stat().st_size for kind in ("target", "drafter") for path in (PAIR / kind).iterdir()]
+    assert hub.sent == sum(sizes), "it left the hub once"

@@ -78,6 +78,12 @@ def test_nothing_but_that_snapshot_and_nobody_without_the_token(host, share):
     assert ask(f"{url}/{LARGE}", Range="bytes=2999000-") == (206, FILES[LARGE][2999000:])
 
 
+def test_at_an_address_of_ipv6(share):
+    url = share(address="::1", token=TOKEN)["url"]
+    assert url.startswith("http://[::1]:")
+    assert ask(f"{url}/config.json") == (200, FILES["config.json"])
+
+
 def test_so_many_at_a_time(share):
     """One that has asked and reads nothing holds its place."""
     url = share(address="127.0.0.1", token=TOKEN, at_once=1)["url"]
@@ -109,6 +115,24 @@ def test_it_ends_by_itself_and_by_word(host, share):
     with pytest.raises(urllib.error.URLError):
         ask(f"{second}/config.json", token="another")
     assert share(state="stopped")["changed"] is False
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make another user's file")
+def test_a_forged_pid_file_ends_nobody(host, share):
+    stranger = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_new_session=True)
+    try:
+        share(address="127.0.0.1", token=TOKEN)
+        pidfile = host.job / "serve.pid"
+        record = json.loads(pidfile.read_text())
+        share(state="stopped")
+        forged = {**record, "pid": stranger.pid, "start_ticks": processes.start_ticks(stranger.pid)}
+        pidfile.write_text(json.dumps(forged))
+        os.chown(pidfile, 65534, 65534)
+        share(state="stopped")
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
 
 
 def test_what_can_not_be_is_said(host, share):
