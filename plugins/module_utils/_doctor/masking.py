@@ -32,7 +32,7 @@ def shown(name: str, value: Any) -> Any:
     if _is_secret(name, value):
         return MASK
     if isinstance(value, Mapping):
-        return {key: shown(str(key), one) for key, one in value.items()}
+        return {_plain(key) if isinstance(key, str) else key: shown(str(key), one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [shown(name, one) for one in value]
     return text(value) if isinstance(value, str) else value
@@ -44,7 +44,12 @@ def text(words: str) -> str:
     if isinstance(value, (dict, list)):
         hidden = shown("", value)
         words = words if hidden == value else json.dumps(hidden)
-    return mask(ASSIGNED.sub(lambda one: f"{one[1]}={MASK}" if _is_secret(one[1], one[2]) else one[0], words))
+    return _plain(mask(ASSIGNED.sub(lambda one: f"{one[1]}={MASK}" if _is_secret(one[1], one[2]) else one[0], words)))
+
+
+def _plain(words: str) -> str:
+    """Bytes that are no text are written out, as Ansible refuses all that comes along with them."""
+    return words.encode("utf-8", "backslashreplace").decode()
 
 
 def arguments(argv: Iterable[str]) -> list[str]:
@@ -56,7 +61,7 @@ def arguments(argv: Iterable[str]) -> list[str]:
             told.append(shown(flag, word))
             continue
         flag = name.lstrip("-")
-        told.append(f"{name}={shown(flag, value)}" if equals else mask(word))
+        told.append(f"{_plain(name)}={shown(flag, value)}" if equals else text(word))
     return told
 
 
