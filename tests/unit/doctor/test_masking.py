@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 
 import pytest
 
@@ -97,3 +98,11 @@ def test_bytes_that_are_no_text_are_written_out():
     told = server.public()
     json.dumps(told, ensure_ascii=False).encode()
     assert (told["model"], told["cwd"], told["flags"]["x"]) == ("\\udcff", "/\\udcff", {"\\ud800": ["\\ud800"]})
+
+
+@pytest.mark.parametrize("word", ["-", "eyJ-", "_", "a-", "://", "key="])
+def test_a_long_argument_costs_no_more_than_its_length(word):
+    """Any user may start a process with one of 128 KiB."""
+    began = time.process_time()
+    masking.text(word * (100_000 // len(word)))
+    assert time.process_time() - began < 10
