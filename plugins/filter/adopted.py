@@ -12,7 +12,7 @@ author:
   - The llmops.vllm authors (@llmops)
 description:
   - Takes the venv, the models, the arguments and the environment as they are. Secrets are masked in what M(llmops.vllm.vllm_doctor)
-    returns, and what is masked is left out.
+    returns, and what is masked is left out. So is what Ansible would take for a template.
   - Fails for a server in a container, whose paths the host doesn't have, and for one whose venv or models are not known.
 options:
   _input:
@@ -43,6 +43,7 @@ from typing import Any, Callable
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor import masking
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import MASK
 
 OWN = (
     "host",
@@ -104,7 +105,7 @@ def adopted(server: Mapping[str, Any]) -> dict[str, Any]:
             if name not in GIVEN and not name.startswith(("LLMOPS_", "PYTHON"))
         },
     }
-    return {name: value for name, value in masking.without(variables).items() if value != {}}
+    return {name: value for name, value in masking.without(variables, (MASK, *masking.TEMPLATE)).items() if value != {}}
 
 
 class FilterModule:

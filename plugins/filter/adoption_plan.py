@@ -36,12 +36,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Callable
 
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor import masking
+from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import MASK
 
 SNAPSHOT = re.compile(r"/models--(.+?)--(.+?)/snapshots/([0-9a-f]{40})$")
 
 
 def adoption_plan(server: Mapping[str, Any]) -> str:
-    return "\n".join([*_pins(server), *_changes(server), *_left(server)])
+    # A name may have breaks of lines in it, and a line is to stay one, as it may become a comment.
+    return "\n".join(" ".join(line.splitlines()) for line in (*_pins(server), *_changes(server), *_left(server)))
 
 
 def _pins(server: Mapping[str, Any]) -> Iterator[str]:
@@ -66,11 +68,11 @@ def _left(server: Mapping[str, Any]) -> Iterator[str]:
     unit = server.get("unit")
     stop = f"systemctl disable --now {unit}" if unit else f"kill {server['pid']}"
     yield f"- end the server that is there first, as it holds port {server['port']} and the GPUs: {stop}"
-    for name in [
-        *masking.masked(server.get("environment") or {}),
-        *(f"--{name}" for name in masking.masked(server["flags"])),
-    ]:
+    told = {**(server.get("environment") or {}), **{f"--{name}": value for name, value in server["flags"].items()}}
+    for name in masking.having(told, (MASK,)):
         yield f"- put {name} into {_place(name)} by a vault: secrets are not written here"
+    for name in masking.having(told, masking.TEMPLATE):
+        yield f"- put {name} into {_place(name)} as !unsafe once you have looked at it: Ansible would take it for a template"
     if server.get("environment") is None:
         yield "- look at its environment, which could not be read"
 

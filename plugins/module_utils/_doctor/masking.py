@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor import cmdline
@@ -21,6 +21,8 @@ SECRET = re.compile(
 NO_SECRET = re.compile(r"(?i)(?:none|null|true|false|0|1|)$")
 NO_TOKEN = re.compile(r"<|\[")
 ASSIGNED = re.compile(r"(?<!\S)(\w+)=(?!['\"])(\S+)")
+TEMPLATE = ("{{", "{%", "{#")
+"""What Ansible would carry out where it reads variables, and whoever may start a process may have written."""
 VOCABULARY = 10**6
 """What is named a token and is a lower number, is one of a model's."""
 
@@ -30,7 +32,7 @@ def shown(name: str, value: Any) -> Any:
     if _is_secret(name, value):
         return MASK
     if isinstance(value, Mapping):
-        return {key: shown(str(key), one) for key, one in value.items()}
+        return {_plain(key) if isinstance(key, str) else key: shown(str(key), one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [shown(name, one) for one in value]
     return text(value) if isinstance(value, str) else value
@@ -42,7 +44,12 @@ def text(words: str) -> str:
     if isinstance(value, (dict, list)):
         hidden = shown("", value)
         words = words if hidden == value else json.dumps(hidden)
-    return mask(ASSIGNED.sub(lambda one: f"{one[1]}={MASK}" if _is_secret(one[1], one[2]) else one[0], words))
+    return _plain(mask(ASSIGNED.sub(lambda one: f"{one[1]}={MASK}" if _is_secret(one[1], one[2]) else one[0], words)))
+
+
+def _plain(words: str) -> str:
+    """Bytes that are no text are written out, as Ansible refuses all that comes along with them."""
+    return words.encode("utf-8", "backslashreplace").decode()
 
 
 def arguments(argv: Iterable[str]) -> list[str]:
@@ -54,25 +61,29 @@ def arguments(argv: Iterable[str]) -> list[str]:
             told.append(shown(flag, word))
             continue
         flag = name.lstrip("-")
-        told.append(f"{name}={shown(flag, value)}" if equals else mask(word))
+        told.append(f"{_plain(name)}={shown(flag, value)}" if equals else text(word))
     return told
 
 
-def masked(value: Any, name: str = "") -> Iterator[str]:
-    """The dotted names of what was masked in a value."""
+def having(value: Any, marks: Sequence[str], name: str = "") -> Iterator[str]:
+    """The dotted names of what has such a mark in a value."""
     if isinstance(value, Mapping):
         for key, one in value.items():
-            yield from masked(one, f"{name}.{key}" if name else str(key))
-    elif MASK in str(value):
+            yield from having(one, marks, f"{name}.{key}" if name else str(key))
+    elif _has(value, marks):
         yield name
 
 
-def without(value: Any) -> Any:
-    """A dictionary without what was masked in it, and without what is empty then."""
+def without(value: Any, marks: Sequence[str]) -> Any:
+    """A dictionary without what has such a mark in it, and without what is empty then."""
     if not isinstance(value, Mapping):
         return value
-    kept = {key: without(one) for key, one in value.items() if isinstance(one, Mapping) or MASK not in str(one)}
+    kept = {key: without(one, marks) for key, one in value.items() if isinstance(one, Mapping) or not _has(one, marks)}
     return {key: one for key, one in kept.items() if one != {} or value[key] == {}}
+
+
+def _has(value: Any, marks: Sequence[str]) -> bool:
+    return any(mark in str(value) for mark in marks)
 
 
 def _is_secret(name: str, value: Any) -> bool:

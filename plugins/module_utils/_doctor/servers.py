@@ -13,7 +13,6 @@ from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor import cmdline, masking, origin
 from ansible_collections.llmops.vllm.plugins.module_utils._host import leftovers, ports, processes
-from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import mask
 
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*$|vllm$")
 DEFAULT_PORT = 8000
@@ -106,13 +105,14 @@ def find() -> tuple[list[Server], list[str], list[str]]:
             servers.append(_look(pid, told[pid], found[pid], parents))
         # Whoever may start a process may name it like a server, and the others are to be found all the same.
         except Exception as e:
-            unread.append(f"pid {pid}, of {leftovers.user(pid)} ({type(e).__name__}: {mask(str(e))})")
+            unread.append(f"pid {pid}, of {leftovers.user(pid)} ({type(e).__name__}: {masking.text(str(e))})")
     lost = [
         pid
         for pid in parents
         if processes.name(pid).startswith(leftovers.ENGINE) and not {pid, *ancestors(pid, parents)} & set(leaders)
     ]
-    return servers, [f"pid {pid} ({processes.name(pid)}), of {leftovers.user(pid)}" for pid in lost], unread
+    orphans = [masking.text(f"pid {pid} ({processes.name(pid)}), of {leftovers.user(pid)}") for pid in lost]
+    return servers, orphans, unread
 
 
 def ancestors(pid: int, parents: Mapping[int, int]) -> list[int]:

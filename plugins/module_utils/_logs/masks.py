@@ -21,14 +21,14 @@ _NO_SECRET = re.compile(r"(?i)(?:none|null|true|false)$")
 _NO_TOKEN = re.compile(r"-?\d+$|<|\[")
 # Of an argument that takes several values, those that do not look like words are taken for more of them.
 _FLAG = re.compile(
-    r"(--(?:[\w-]*[_-])?(?:api[_-]key|password|passphrase|secret)[= ]+|--(?:hf[_-])?token[= ]+)"
+    r"((?<![\w-])--(?:[\w-]*[_-])?(?:api[_-]key|password|passphrase|secret)[= ]+|--(?:hf[_-])?token[= ]+)"
     r"([^\s\[]\S*(?: (?!-)\S*[\d_-]\S*)*)"
 )
 _SCHEME = re.compile(r"(?i)\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}")
 _HEADER = re.compile(r"(?i)\b(authorization['\"]?\s*[=:]\s*['\"]?(?:\w+ )?)[^\s'\",]{6,}")
 _SHAPES = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{16,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
-    r"|xox[abpr]-[\w-]{10,}|nvapi-[\w-]{20,}|AIza[\w-]{30,}|AKIA[0-9A-Z]{16}|eyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]{5,})"
+    r"|xox[abpr]-[\w-]{10,}|nvapi-[\w-]{20,}|AIza[\w-]{30,}|AKIA[0-9A-Z]{16}|eyJ[\w-]{10,2048}\.[\w-]{10,}\.[\w-]{5,})"
 )
 _URL = re.compile(r"(?<!\w)(\w+://)[^/\s?#'\"<>]+@")
 _SIGNED = re.compile(r"(?i)([?&](?:[\w-]*signature|sig|policy)=)[^&\s'\"]+")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 
 import pytest
 
@@ -83,3 +85,24 @@ def test_a_shell_that_set_it_does_not_tell_it():
     assert masking.text("pid 7 (sh -c VLLM_API_KEY=a,bcd12345 X=1 vllm serve)") == (
         f"pid 7 (sh -c VLLM_API_KEY={MASK} X=1 vllm serve)"
     )
+
+
+def test_bytes_that_are_no_text_are_written_out():
+    """Ansible refuses all of a module's result for them."""
+    odd = os.fsdecode(b"\xff")
+    argv = ["python", f"/{odd}/vllm", "serve", odd, f"--{odd}={odd}", "--x", '{"\\ud800": ["\\ud800"]}', f"-{odd}"]
+    model, flags = servers.cmdline.parse(argv[3:])
+    server = servers.Server(
+        1, argv, model, flags, {f"VLLM_{odd}": odd}, f"/{odd}", "me", 0.0, "", "", "", "", [], {}, []
+    )
+    told = server.public()
+    json.dumps(told, ensure_ascii=False).encode()
+    assert (told["model"], told["cwd"], told["flags"]["x"]) == ("\\udcff", "/\\udcff", {"\\ud800": ["\\ud800"]})
+
+
+@pytest.mark.parametrize("word", ["-", "eyJ-", "_", "a-", "://", "key="])
+def test_a_long_argument_costs_no_more_than_its_length(word):
+    """Any user may start a process with one of 128 KiB."""
+    began = time.process_time()
+    masking.text(word * (100_000 // len(word)))
+    assert time.process_time() - began < 10

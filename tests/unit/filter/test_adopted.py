@@ -106,6 +106,28 @@ def test_what_is_masked_in_part_or_within_is_left_to_a_person():
     ]
 
 
+def test_nothing_is_written_that_ansible_would_carry_out():
+    run = "{{ lookup('pipe', 'id') }}"
+    flags = {"chat-template": "{% if x %}", "x": {"y": run, "z": 1}, "served-model-name": ["a", run]}
+    server = {**SERVER, "flags": flags, "environment": {"HF_HOME": run}, "host": run}
+    assert adopted(server)["vllm_serve_args"] == {"x": {"z": 1}}
+    assert not {"vllm_serve_env", "vllm_serve_host"} & set(adopted(server))
+    said = [line.split(" as ")[0] for line in adoption_plan(server).splitlines() if "!unsafe" in line]
+    assert said == [
+        "- put HF_HOME into vllm_serve_env",
+        "- put --chat-template into vllm_serve_args",
+        "- put --x.y into vllm_serve_args",
+        "- put --served-model-name into vllm_serve_args",
+    ]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\x85", "\u2028"])
+def test_a_line_of_the_plan_stays_one(end):
+    assert len(adoption_plan({**SERVER, "target": f"/a{end}b: c"}).splitlines()) == len(
+        adoption_plan(SERVER).splitlines()
+    )
+
+
 def test_without_a_unit_its_process_is_to_be_ended():
     plan = adoption_plan({**SERVER, "unit": "", "environment": None})
     assert "the GPUs: kill 4711" in plan
