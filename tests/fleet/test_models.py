@@ -212,10 +212,11 @@ def test_a_cable_that_is_out_for_a_while_ends_neither(plays, hub):
     hub.speed = 1_000_000
     play = plays.start("--limit", "gpu2")
     host = plays.hosts[1]
-    come = f"cat {plays.home}/models/some--target/.*/parts/* | wc -c"
+    come = f"cat {plays.home}/models/.jobs/some--target/*/parts/* | wc -c"
     wait_for(
         "bytes come", lambda: int(host.run(come, check=False).stdout or 0) >= 1 << 20 or play.poll() is not None, 120
     )
+    assert play.poll() is None, "it is under way"
     host.link.cut()
     time.sleep(5)  # so long is it out
     host.link.heal()
@@ -235,10 +236,11 @@ def test_a_disk_that_fills_up_meanwhile_is_named_and_what_came_is_kept(plays, hu
     assert hub.sent == 0
     host.fill_disk(plays.home, free=100_000_000)
     play = plays.start("--limit", "gpu1")
-    come = f"cat {plays.home}/models/some--target/.*/parts/* | wc -c"  # each of four grows by whole MiB
+    come = f"cat {plays.home}/models/.jobs/some--target/*/parts/* | wc -c"  # each of four grows by whole MiB
     wait_for(
         "bytes come", lambda: int(host.run(come, check=False).stdout or 0) >= 1 << 20 or play.poll() is not None, 120
     )
+    assert play.poll() is None, "it is under way"
     host.run(f"dd if=/dev/zero of={plays.home}/others bs=64k", check=False)  # until nothing more fits
     said = re.sub(r"\s+", " ", play.communicate()[0])
     print(said)
