@@ -41,9 +41,10 @@ class Serving:
     """A fleet that can serve the tiny pair. home: vllm_home; models: where the pair lies on each host."""
 
     fleet: Fleet
-    venv: Path
+    venv: Path | str
     home: str
     models: str
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def on(cls, fleets: Callable[..., Fleet], home: str, models: str, **counts: int) -> Serving:
@@ -56,7 +57,7 @@ class Serving:
         fleet = fleets(**counts, binds=[build, python, PAIR])
         for host in fleet.hosts:
             host.run("chmod a+x /root")  # the Python may lie there
-            host.run(f"mkdir -p {shlex.quote(models)} && cp -r {shlex.quote(str(PAIR))}/* {shlex.quote(models)}")
+            lay(host, models)
         return cls(fleet, venv, home, models)
 
     def start(self, playbook: str, *options: str, **variables: object) -> subprocess.Popen[str]:
@@ -85,7 +86,12 @@ class Serving:
                 *("-i", self.fleet.inventory, "-e", f"@{extra}", *options),
             ],
             cwd=CLONE,
-            env={**os.environ, "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+            env={
+                **os.environ,
+                "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"),
+                "ANSIBLE_NOCOLOR": "1",
+                **self.environment,
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -98,6 +104,11 @@ class Serving:
         print(said)
         assert (run.returncode == 0) == well, f"{playbook} ended with {run.returncode}"
         return said
+
+
+def lay(host: Host, models: str) -> None:
+    """The pair, where the host may write to it."""
+    host.run(f"mkdir -p {shlex.quote(models)} && cp -r {shlex.quote(str(PAIR))}/* {shlex.quote(models)}")
 
 
 def served(host: Host) -> dict[int, str]:
