@@ -166,6 +166,14 @@ def make_cache(instance: str, user: str, ids: tuple[int, int] | None) -> None:
         os.chown(path, *ids, follow_symlinks=False)
 
 
+def refuse_what_is_no_link(instance: str) -> None:
+    """Raises ReleaseError if what should point at a release is something else, which nobody may take away but who put it there."""
+    for name in ("current", "previous"):
+        path = os.path.join(instance, name)
+        if os.path.lexists(path) and not os.path.islink(path):
+            raise ReleaseError(f"{path} is no link, though only one that points at a release belongs there: move it away.")
+
+
 class Current(NamedTuple):
     """What release.json of the current release holds, {} if there is none; whether its evidence says that it passed; what was measured."""
 
