@@ -9,7 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -60,7 +60,8 @@ class Serving:
             lay(host, models)
         return cls(fleet, venv, home, models)
 
-    def start(self, playbook: str, *options: str, **variables: object) -> subprocess.Popen[str]:
+    def start(self, playbook: str, *options: str, by: Sequence[str] = (), **variables: object) -> subprocess.Popen[str]:
+        """by: the words of a program that runs what comes after them."""
         common = {
             "vllm_home": self.home,
             "vllm_build_mode": "existing",
@@ -81,6 +82,7 @@ class Serving:
         extra.write_text(json.dumps({**common, **variables}))
         return subprocess.Popen(
             [
+                *by,
                 Path(sys.executable).with_name("ansible-playbook"),
                 f"playbooks/{playbook}.yml",
                 *("-i", self.fleet.inventory, "-e", f"@{extra}", *options),

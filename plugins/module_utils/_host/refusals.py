@@ -40,11 +40,14 @@ def no_room(path: str) -> str:
         path = os.path.dirname(path)
     try:
         disk = os.statvfs(path)
-        file = stat.S_ISREG(os.stat(path).st_mode)
+        enlarged = stat.S_ISREG(os.stat(path).st_mode)  # or something new is to come
     except OSError:
         return ""
-    blocks = disk.f_bfree if os.geteuid() == 0 else disk.f_bavail
-    if blocks * disk.f_frsize >= LEAST and (file or disk.f_ffree or not disk.f_files):
+    free = (disk.f_bfree if os.geteuid() == 0 else disk.f_bavail) * disk.f_frsize
+    if disk.f_blocks and free < LEAST:
+        left = f"{free} bytes"
+    elif disk.f_files and not disk.f_ffree and not enlarged:
+        left = "no inodes"
+    else:
         return ""
-    left = f"{blocks * disk.f_frsize} bytes" if blocks * disk.f_frsize < LEAST else "no inodes"
     return f"The disk of {path} is full: it has {left} free. Free some space on it."
