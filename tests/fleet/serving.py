@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -78,8 +79,10 @@ class Serving:
             "vllm_verify_max_tokens": 400,
             "vllm_verify_unique_prefix": False,
         }
-        extra = self.fleet.home / "variables.json"  # not an argument, or a key in it would be in ps of this machine
-        extra.write_text(json.dumps({**common, **variables}))
+        # Not an argument, or a key in it would be in ps of this machine.
+        descriptor, extra = tempfile.mkstemp(dir=self.fleet.home, suffix=".json")
+        with open(descriptor, "w") as f:
+            json.dump({**common, **variables}, f)
         return subprocess.Popen(
             [
                 *by,
