@@ -566,7 +566,7 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
         _engine(
             "engine-frozen-loading",
             "It hangs while it loads",
-            "is not ready after 8 s: still loading the weights … Remedy:",
+            "is not ready after 15 s: still loading the weights … Remedy:",
             "it goes on when it can; else restart.yml starts it anew",
         ),
         _engine(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from ansible.plugins.callback import CallbackBase
 
-PATIENCE = 120  # seconds that a test may take to strike
+PATIENCE = 300  # seconds that a test may take to strike
 
 DOCUMENTATION = """
 name: stagehand
