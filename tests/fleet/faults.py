@@ -141,7 +141,7 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
         _host(
             "target-truncated",
             "The target's config.json is cut short",
-            "target/config.json is no JSON, or cut short … etch it again",
+            "target/config.json is no JSON, or cut short … Fetch it again",
             "fetched again, it is deployed",
         ),
         _host(

@@ -249,6 +249,8 @@ class Batch:
     again: Ended | None = None
     known: dict[str, dict[str, list]] = dataclasses.field(default_factory=dict)
     lost: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    served: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    """The servers before the play and after it, of a row where there was one."""
 
     @classmethod
     def of(cls, cast: Cast, names: Sequence[str], fresh: bool = True) -> Batch:
@@ -279,6 +281,7 @@ class Batch:
         print(f"{name}: {ended.how(host) or 'ended well'}: {ended.said(host)}")
         if row.says:
             assert ended.how(host), "it was to fail"
+            assert len(set(self.served.get(name, [""]))) == 1, "what served before serves on"
             assert matches(row.says, ended.said(host)), ended.said(host)
         else:
             assert not ended.how(host), ended.said(host)
@@ -306,8 +309,12 @@ def host_batch(cast: Cast, names: Sequence[str], fresh: bool) -> Batch:
     batch = Batch.of(cast, names, fresh)
     for name, host in batch.hosts.items():
         act(strikes[name].do, host)
+    if not fresh:
+        batch.served = {name: [host.console(SERVERS, check=False).stdout] for name, host in batch.hosts.items()}
     first = cast.play(hosts={host.name: strikes[name].variables for name, host in batch.hosts.items()})
     batch.first = dict.fromkeys(names, first)
+    for name, told in batch.served.items():
+        told.append(batch.hosts[name].console(SERVERS, check=False).stdout)
     for name, host in batch.hosts.items():
         act(strikes[name].undo, host)
     return batch.once_more(cast)
