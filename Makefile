@@ -6,7 +6,8 @@
 #   make stop          end all that runs under .demo
 #   make setup         only the controller, for .venv/bin/ansible-playbook
 #   make test          lint, unit tests, the real engine driven by the playbooks, and a fleet of real hosts under fault
-#   make fleet         faults on a fleet of real hosts; part of make test, and skipped where there is no root or no systemd-nspawn
+#   make faults        what befalls a fleet of real hosts; part of make test, and skipped where there is no root or no systemd-nspawn
+#   make fleet         all that the fleet is used for, but what takes long
 #   make test-long     what takes longer: real builds, every wrong value on the engine, servers on the fleet, reports in Chromium
 #   make clean         away with all of it
 
@@ -22,7 +23,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo stop test test-long lint unit engine fleet check clean
+.PHONY: help setup demo stop test test-long lint unit engine faults fleet check clean
 
 help:
 	@sed -n 's/^#   /  /p' Makefile
@@ -64,7 +65,7 @@ stop: .venv/controller | $(LINK)
 	  grep -q SUCCESS <<< "$$said" || echo "Ended what $$pidfile tells of."; \
 	done
 
-test: lint unit engine fleet
+test: lint unit engine faults
 
 lint: .venv/test | $(LINK)
 	ruff check .
@@ -79,6 +80,9 @@ unit: .venv/test | $(LINK)
 
 engine: .venv/test | check $(LINK)
 	pytest tests/e2e -m "not long"
+
+faults: .venv/test | $(LINK)
+	pytest tests/fleet/test_faults.py
 
 fleet: .venv/test | $(LINK)
 	pytest tests/fleet -m "not long"

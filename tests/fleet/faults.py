@@ -572,7 +572,7 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
         _engine(
             "engine-frozen-first-token",
             "It hangs at its first token",
-            "…",
+            "127.0.0.1:18500 does not answer. timed out … read the server's log",
             "it goes on when it can; else restart.yml starts it anew",
         ),
         _engine(
@@ -582,7 +582,7 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
             "it goes on when it can; else restart.yml starts it anew",
         ),
         _serving(
-            "server-frozen", "It hangs between two runs", "…", "it goes on when it can; else restart.yml starts it anew"
+            "server-frozen", "It hangs between two runs", "127.0.0.1:18500 does not answer. timed out … read the server's log", "it goes on when it can; else restart.yml starts it anew"
         ),
         Fault(
             "dies-unseen",
