@@ -529,25 +529,25 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
         _engine(
             "engine-killed-starting",
             "It is killed while it starts",
-            "was killed by signal 9 (SIGKILL) … Remedy:",
+            "was killed by signal 9 (SIGKILL) … last stage: starting the engine … Remedy:",
             "it is started",
         ),
         _engine(
             "engine-killed-loading",
             "It is killed while it loads the weights",
-            "last stage: loading the weights … killed by signal 9 (SIGKILL) … Remedy:",
+            "was killed by signal 9 (SIGKILL) … last stage: loading the weights … Remedy:",
             "it is started",
         ),
         _engine(
             "engine-killed-compiling",
             "It is killed while it compiles",
-            "last stage: compiling … killed by signal 9 (SIGKILL) … Remedy:",
+            "was killed by signal 9 (SIGKILL) … last stage: compiling … Remedy:",
             "it is started",
         ),
         _engine(
             "engine-killed-listening",
             "It is killed when it begins to listen",
-            "killed by signal 9 (SIGKILL) … Remedy:",
+            "was killed by signal 9 (SIGKILL) … last stage: starting the HTTP server … Remedy:",
             "it is started",
         ),
         _engine(
@@ -572,7 +572,7 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
         _engine(
             "engine-frozen-first-token",
             "It hangs at its first token",
-            "127.0.0.1:18500 does not answer. timed out … read the server's log",
+            "The engine hangs: not one token within 5 s",
             "it goes on when it can; else restart.yml starts it anew",
         ),
         _engine(
