@@ -98,6 +98,8 @@ class Cast:
         }
         serving = Serving(self.fleet, double.VENV, HOME, MODELS, environment)
         limit = ["--limit", ",".join(hosts)] if hosts else []
+        # What is given to all hosts would go before what one of them is given.
+        variables.setdefault("vllm_serve_timeout", "{{ patience | default(600) }}")
         process = serving.start(playbook, "-i", str(place / "hosts.json"), *limit, *options, **variables)
         return Run(process, place)
 
