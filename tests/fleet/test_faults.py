@@ -255,6 +255,7 @@ class Batch:
     @classmethod
     def of(cls, cast: Cast, names: Sequence[str], fresh: bool = True) -> Batch:
         """A host for each row, as nobody has deployed to it yet, or serving."""
+        cast.interrupt()
         batch = cls(dict(zip(names, cast.fleet.hosts)))
         assert len(batch.hosts) == len(names), "more rows than hosts"
         for host in batch.hosts.values():
