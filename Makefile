@@ -5,8 +5,8 @@
 #   make demo KEEP=1   the same, and the good server stays up
 #   make stop          end all that runs under .demo
 #   make setup         only the controller, for .venv/bin/ansible-playbook
-#   make test          lint, unit tests, the real engine driven by the playbooks, and a fleet of real hosts under fault
-#   make faults        what befalls a fleet of real hosts; part of make test, and skipped where there is no root or no systemd-nspawn
+#   make test          lint, unit tests, and the real engine driven by the playbooks
+#   make faults        what befalls a fleet of real hosts; skipped where there is no root or no systemd-nspawn
 #   make fleet         all that the fleet is used for, but what takes long
 #   make test-long     what takes longer: real builds, every wrong value on the engine, servers on the fleet, reports in Chromium
 #   make clean         away with all of it
@@ -65,7 +65,7 @@ stop: .venv/controller | $(LINK)
 	  grep -q SUCCESS <<< "$$said" || echo "Ended what $$pidfile tells of."; \
 	done
 
-test: lint unit engine faults
+test: lint unit engine
 
 lint: .venv/test | $(LINK)
 	ruff check .
