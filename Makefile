@@ -8,6 +8,7 @@
 #   make test          lint, unit tests, and the real engine driven by the playbooks
 #   make fleet         a fleet of real hosts; needs root and systemd-nspawn
 #   make test-long     what takes longer: real builds, every wrong value on the engine, servers on the fleet, reports in Chromium
+#   make bench         every figure of docs/benchmarks.md, measured anew; BENCH=rerun for one part
 #   make clean         away with all of it
 
 SHELL := /bin/bash
@@ -22,7 +23,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo stop test test-long lint unit engine fleet check clean
+.PHONY: help setup demo stop test test-long lint unit engine fleet bench check clean
 
 help:
 	@sed -n 's/^#   /  /p' Makefile
@@ -85,6 +86,13 @@ fleet: .venv/test | $(LINK)
 
 test-long: .venv/test | check $(LINK)
 	pytest tests/e2e tests/fleet tests/browser -m long
+
+.venv/bench: requirements/bench.txt .venv/test
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/bench.txt
+	@touch $@
+
+bench: .venv/bench | check $(LINK)
+	PYTHONPATH=.collections python -m ansible_collections.llmops.vllm.tests.bench $(BENCH)
 
 clean: | $(LINK)
 	@if [ -x $(BIN)/ansible-playbook ]; then $(MAKE) --no-print-directory stop; fi
