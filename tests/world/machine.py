@@ -6,6 +6,7 @@ import functools
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -46,13 +47,30 @@ def python(version: str) -> Path | None:
 
 
 def venv(name: str, version: str, requirements: Sequence[str]) -> Path:
-    """The bin of a venv with these, kept for the next run."""
+    """The bin of a venv with these, or with what a file of requirements/ names, kept for the next run."""
     place = CACHE / "venvs" / f"{name}-python{version}"
-    stamp, wanted = place / "holds", "\n".join(requirements)
+    files = [CLONE / word for word in [*requirements, "requirements/constraints.txt"] if word.endswith(".txt")]
+    stamp, wanted = place / "holds", "\n".join([*requirements, *(file.read_text() for file in files)])
     if not (stamp.exists() and stamp.read_text() == wanted and (place / "bin/python").exists()):
         interpreter = python(version)
         subprocess.run([str(interpreter), "-m", "venv", "--clear", str(place)], check=True)
-        install = [str(place / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", *requirements]
-        subprocess.run(install, check=True)
+        words = [word for name in requirements for word in (["-r", name] if name.endswith(".txt") else [name])]
+        install = [str(place / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", *words]
+        subprocess.run(install, cwd=CLONE, check=True)
         stamp.write_text(wanted)
     return place / "bin"
+
+
+def wheel(requirement: str) -> Path:
+    """A wheel as its index has it, kept for the next run."""
+    place = CACHE / "wheels" / requirement
+    if not list(place.glob("*.whl")):
+        quiet = ["--quiet", "--disable-pip-version-check", "--no-deps", "--dest", str(place)]
+        subprocess.run([sys.executable, "-m", "pip", "download", *quiet, requirement], check=True)
+    (found,) = place.glob("*.whl")
+    return found
+
+
+def here() -> str:
+    """The version of the Python that runs this, as python() takes it."""
+    return f"{sys.version_info[0]}.{sys.version_info[1]}"
