@@ -18,21 +18,8 @@ description:
     may use it.
   - It reads files and C(/proc), asks systemd about units, and asks each server for C(/metrics) and C(/version). It never asks for a token.
   - Files and addresses of a container are looked at from within it, which needs root on the host.
-attributes:
-  check_mode:
-    description: Can run in check mode and return changed status prediction without modifying target.
-    support: full
-    details:
-      - It changes nothing.
-  diff_mode:
-    description: Will return details on what has changed (or possibly needs changing in check_mode), when in diff mode.
-    support: none
-    details:
-      - It changes nothing.
-  idempotent:
-    description:
-      - When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
-    support: full
+extends_documentation_fragment:
+  - llmops.vllm.read_only
 seealso:
   - module: llmops.vllm.vllm_info
   - module: llmops.vllm.acceptance_probe
