@@ -21,7 +21,7 @@ MADE = rendered.pages()
 SHELL = [block for page in PAGES for block in documents.blocks(page) if block.language in ("", "sh", "bash", "console")]
 COMMANDS = {"ansible": AdHocCLI, "ansible-playbook": PlaybookCLI, "ansible-doc": DocCLI}
 OTHERS = (
-    "ansible-galaxy", "ansible-vault", "apt-get", "cd", "curl", "export", "git", "pip", "python3", "ssh", "#",
+    "ansible-galaxy", "ansible-vault", "apt-get", "cd", "curl", "export", "git", "mkdir", "pip", "python3", "ssh", "#",
 )  # fmt: skip
 """Whose arguments nobody here judges."""
 
