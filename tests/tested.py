@@ -148,12 +148,7 @@ def page() -> str:
         "",
         "## Never",
         "",
-        "| never run for real | what was, in its place | where |",
-        "|---|---|---|",
-        *(
-            f"| {never.what} | {never.instead} | {', '.join(f'[{Path(w).name}](../{w})' for w in never.where)} |"
-            for never in NEVER
-        ),
+        *(f"- **{never.what}.** {never.instead} ({', '.join(map(_link, never.where))})" for never in NEVER),
         "",
         "## Run",
         "",
@@ -166,7 +161,7 @@ def page() -> str:
         passed = sum(told["outcome"] == "passed" for told in those)
         minutes = sum(told["seconds"] for told in those) / 60
         last = max(told["date"] for told in those)
-        lines.append(f"| [{file}](../{file}) | {passed} | {len(those) - passed} | {minutes:.1f} | {last} |")
+        lines.append(f"| {_link(file)} | {passed} | {len(those) - passed} | {minutes:.1f} | {last} |")
     for where in sorted({told["machine"] for told in record.values()}):
         lines += ["", f"On {where}:", ""]
         for file in files:
@@ -182,6 +177,10 @@ def told_by(file: str) -> str:
     """The first sentence of a file of tests."""
     text = ast.get_docstring(ast.parse((CLONE / file).read_text())) or "its tests"
     return text.split("\n")[0].rstrip(".:")
+
+
+def _link(file: str) -> str:
+    return f"[{file.removeprefix('tests/')}](../{file})"
 
 
 def _line(name: str, told: dict[str, Any]) -> str:

@@ -44,20 +44,28 @@ def contents(text: str) -> str:
     for section in re.split(r"^## ", text, flags=re.MULTILINE)[1:]:
         entries = re.findall(r"^- \[[^]]*\]\(([a-z-]+)\.md\)", section, flags=re.MULTILINE)
         parts.append((section.splitlines()[0], entries))
-    parts.append(("Reference", ["reference/index", "changelog"]))
+    parts.append(("Reference", ["Modules, filters, roles <reference/index>", "Changelog <changelog>"]))
     return "".join(
         "\n```{toctree}\n:hidden:\n:caption: " + caption + "\n\n" + "\n".join(entries) + "\n```\n"
         for caption, entries in parts
     )
 
 
-def read(_app: Any, name: str, source: list[str]) -> None:
-    if name.startswith("reference/"):
-        return
-    text = source[0].replace("](README.md", "](index.md")
-    # What is not on the site is in the repository.
+def guide(name: str, text: str) -> str:
+    """A page of docs/. What it links to that is not on the site is in the repository."""
+    text = text.replace("](README.md", "](index.md")
     text = re.sub(r"\]\(\.\./([^)\s]+)\)", rf"]({REPOSITORY}/\1)", text)
-    source[0] = text + contents(text) if name == "index" else text
+    return text + contents(text) if name == "index" else text
+
+
+def reference(text: str) -> str:
+    """A page of antsibull-docs, with short names at the side, and without the contents that the theme shows anyway."""
+    text = re.sub(r"^\.\. contents::\n(?:   .*\n)*", "", text, flags=re.MULTILINE)
+    return re.sub(r"^    ((\w+)_(?:module|filter|callback|role))$", r"    \2 <\1>", text, flags=re.MULTILINE)
+
+
+def read(_app: Any, name: str, source: list[str]) -> None:
+    source[0] = reference(source[0]) if name.startswith("reference/") else guide(name, source[0])
 
 
 def elsewhere(_app: Any, _env: Any, node: nodes.Element, shown: nodes.Element) -> nodes.reference | None:

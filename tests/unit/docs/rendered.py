@@ -41,18 +41,17 @@ def build_failures() -> str:
 
 
 def known_faults() -> str:
-    rows = [
-        f"| {_versions(fault)} | {_features(fault)} | {_cell(fault.symptom)} | {_cell(fault.remedy)} | {_source(fault.source)} |"
+    return "".join(
+        f"- **{_versions(fault)}, with {_features(fault)}**: {fault.symptom} {fault.remedy} ({_source(fault.source)})\n"
         for fault in known.FAULTS
-    ]
-    return "| vLLM | with | what happens | do | source |\n|---|---|---|---|---|\n" + "\n".join(rows) + "\n"
+    )
 
 
 def _versions(fault: known.Fault) -> str:
     first, before = (".".join(map(str, numbers)) for numbers in (fault.first, fault.before))
     if fault.before == known.NONE:
-        return "all" if fault.first == known.ANY else f"from {first}"
-    return f"before {before}" if fault.first == known.ANY else f"from {first}, before {before}"
+        return "all versions" if fault.first == known.ANY else f"from {first} on"
+    return f"before {before}" if fault.first == known.ANY else f"from {first} to before {before}"
 
 
 def _features(fault: known.Fault) -> str:
@@ -61,7 +60,7 @@ def _features(fault: known.Fault) -> str:
 
 def _source(source: str) -> str:
     match = re.fullmatch(r"([\w.-]+/[\w.-]+)#(\d+)", source)
-    return f"[#{match[2]}](https://github.com/{match[1]}/pull/{match[2]})" if match else _cell(source)
+    return f"[#{match[2]}](https://github.com/{match[1]}/issues/{match[2]})" if match else source
 
 
 def _cell(text: str) -> str:
