@@ -18,11 +18,17 @@ description:
     may use it.
   - It reads files and C(/proc), asks systemd about units, and asks each server for C(/metrics) and C(/version). It never asks for a token.
   - Files and addresses of a container are looked at from within it, which needs root on the host.
-extends_documentation_fragment:
-  - llmops.vllm.read_only
+attributes:
+  check_mode:
+    description: Can run in check mode and return changed status prediction without modifying target.
+    support: full
+    details:
+      - It changes nothing.
 seealso:
   - module: llmops.vllm.vllm_info
   - module: llmops.vllm.acceptance_probe
+extends_documentation_fragment:
+  - llmops.vllm.read_only
 """
 
 EXAMPLES = r"""
