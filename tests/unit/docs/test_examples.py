@@ -74,7 +74,7 @@ def test_a_filter_gives_what_its_example_says(name):
     """An example that needs no variables may say its result in a comment below."""
     text = of_plugin("filter", name).text
     for expression, said in re.findall(r'msg: "(\{\{.*\}\})"\n +# (.*)', text):
-        if not re.search(r"\b(before|after|doctor)\b", expression):
+        if not list(jinja2.Environment().parse(expression).find_all(jinja2.nodes.Name)):
             result = ansible.template.Templar(loader=DataLoader()).template(trusted(expression))
             assert result == yaml.safe_load(said)
 
