@@ -99,7 +99,7 @@ test-long: .venv/test | check $(LINK)
 docs: .venv/docs | $(LINK)
 	rm -rf .docs
 	mkdir -p -m 755 .docs/source/reference .docs/changelog
-	cp docs/*.md .docs/source
+	cp docs/*.md docs/*.png .docs/source
 	mv .docs/source/README.md .docs/source/index.md
 	cp -r changelogs galaxy.yml .docs/changelog
 	cd .docs/changelog && antsibull-changelog release && grep -v '^.. contents' CHANGELOG.rst > ../source/changelog.rst

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import Path
 from typing import Any
@@ -52,10 +53,16 @@ def contents(text: str) -> str:
 
 
 def guide(name: str, text: str) -> str:
-    """A page of docs/. What it links to that is not on the site is in the repository."""
-    text = text.replace("](README.md", "](index.md")
-    text = re.sub(r"\]\(\.\./([^)\s]+)\)", rf"]({REPOSITORY}/\1)", text)
+    """A page of docs/."""
+    text = re.sub(r"\]\(([^)\s#:]+)(#[^)\s]*)?\)", lambda match: f"]({place(match[1])}{match[2] or ''})", text)
     return text + contents(text) if name == "index" else text
+
+
+def place(link: str) -> str:
+    """Where a link from a page of docs/ leads: to a page here, or into the repository."""
+    if re.fullmatch(r"[\w-]+\.(?:md|png)", link):
+        return link.replace("README", "index")
+    return f"{REPOSITORY}/{posixpath.normpath(f'docs/{link}')}"
 
 
 def reference(text: str) -> str:
