@@ -18,19 +18,25 @@ from ansible_collections.llmops.vllm.plugins.module_utils._engine import argumen
 
 
 def drafter(subject: Subject) -> Iterator[Finding]:
-    told = subject.server.speculative
+    told, said = subject.server.speculative, subject.server.flags.get("speculative-config")
+    if said is not None and not isinstance(said, dict):
+        yield Finding(
+            "drafter", ERROR, f"What it was told of its drafter is no dictionary: {said!r}.", "its --speculative-config",
+            "Write it as JSON, and see that no shell takes its quotes away: {\"method\": \"dflash\", \"model\": ..., ...}.",
+        )  # fmt: skip
+        return
     if not told:
         yield Finding(
             "drafter", NOTE, "It runs without a drafter, so there is no speculative decoding.", "its arguments hold no --speculative-config",
             "If it should have one, give it: {\"method\": \"dflash\", \"model\": ..., \"num_speculative_tokens\": ...}.",
         )  # fmt: skip
         return
-    if told.get("model") and not subject.drafter and subject.server.hidden:
+    if told.get("model") and not subject.drafter and (subject.server.hidden or subject.blind):
         yield Finding(
             "drafter",
             NOTE,
             f"Where the drafter {told['model']} lies can't be seen by this user.",
-            f"not seen: {', '.join(subject.server.hidden)}",
+            f"not seen: {', '.join(subject.server.hidden or ['its files'])}",
             "Look as root (become).",
         )
         return

@@ -71,6 +71,13 @@ class Server:
         beside = os.path.join(os.path.dirname(program), "python") if program else ""
         return beside or self.argv[0]
 
+    @property
+    def key(self) -> str:
+        """The key that it asks its clients for; empty where it has none, or none that may be read."""
+        told = self.flags.get("api-key")
+        keys = [key for key in (told if isinstance(told, list) else [told]) if isinstance(key, str) and key]
+        return keys[0] if keys else self.variable("VLLM_API_KEY")
+
     def variable(self, name: str) -> str:
         return (self.environment or {}).get(name, "")
 
