@@ -29,24 +29,22 @@ ALIASES = {
     "ac": "attention-config",
     "O": "optimization-level",
 }
-KNOWN = tuple(
-    """
-    api-key attention-backend config config-format data-parallel-address data-parallel-backend data-parallel-rank data-parallel-size
-    data-parallel-size-local data-parallel-start-rank disable-log-stats distributed-executor-backend dtype enable-prefix-caching headless
-    hf-token host kv-cache-dtype master-addr master-port max-model-len max-num-batched-tokens max-num-seqs model model-impl
-    no-enable-prefix-caching nnodes node-rank pipeline-parallel-size port quantization quantization-config revision served-model-name
-    spec-method spec-model spec-tokens speculative-config ssl-certfile tensor-parallel-size tokenizer tokenizer-mode tokenizer-revision
-    trust-remote-code uds
-    """.split()
-)
+KNOWN = (
+    "api-key", "attention-backend", "config", "config-format", "data-parallel-address", "data-parallel-backend",
+    "data-parallel-rank", "data-parallel-size", "data-parallel-size-local", "data-parallel-start-rank", "disable-log-stats",
+    "distributed-executor-backend", "dtype", "enable-prefix-caching", "headless", "hf-token", "host", "kv-cache-dtype",
+    "master-addr", "master-port", "max-model-len", "max-num-batched-tokens", "max-num-seqs", "model", "model-impl",
+    "no-enable-prefix-caching", "nnodes", "node-rank", "pipeline-parallel-size", "port", "quantization", "quantization-config",
+    "revision", "served-model-name", "spec-method", "spec-model", "spec-tokens", "speculative-config", "ssl-certfile",
+    "tensor-parallel-size", "tokenizer", "tokenizer-mode", "tokenizer-revision", "trust-remote-code", "uds",
+)  # fmt: skip
 """Flags that somebody looks for. vLLM takes the beginning of a name for the name, and so does long_name: what two begin with it refuses."""
-SEVERAL = tuple(
-    """
-    allowed-headers allowed-media-domains allowed-methods allowed-origins api-key collect-detailed-traces cpu-offload-params
-    cudagraph-capture-sizes ignore-patterns kv-cache-dtype-skip-layers logits-processors lora-modules lora-target-modules middleware
-    numa-bind-cpus numa-bind-nodes offload-params served-model-name sleep-preserve-parameter-names
-    """.split()
-)
+SEVERAL = (
+    "allowed-headers", "allowed-media-domains", "allowed-methods", "allowed-origins", "api-key", "collect-detailed-traces",
+    "cpu-offload-params", "cudagraph-capture-sizes", "ignore-patterns", "kv-cache-dtype-skip-layers", "logits-processors",
+    "lora-modules", "lora-target-modules", "middleware", "numa-bind-cpus", "numa-bind-nodes", "offload-params",
+    "served-model-name", "sleep-preserve-parameter-names",
+)  # fmt: skip
 """Flags that take several values; of all others a second one is the model."""
 SWITCH = re.compile(r"(?:no|enable|enforce|trust)-|disable-(?!access-log-for)|headless$")
 """Flags that take no value, so that the word after them is the model."""

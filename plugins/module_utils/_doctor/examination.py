@@ -48,7 +48,8 @@ def examine(server: Server, asked: Asked | None = None) -> dict[str, Any]:
 def of_the_host(orphans: list[str], unread: list[str]) -> list[Finding]:
     """What is wrong beside the servers that are there."""
     found = [
-        Finding("sight", WARNING, f"What looks like a server can't be read: {one}.", "/proc", judges.UNREAD) for one in unread
+        Finding("sight", WARNING, f"What looks like a server can't be read: {one}.", "/proc", judges.UNREAD)
+        for one in unread
     ]
     if orphans:
         found.append(Finding("process", ERROR, f"Engines without a server: {'; '.join(orphans)}.", "/proc", ORPHANS))

@@ -19,7 +19,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import MAS
 REQUESTS, SECONDS = (1, 32), (5, 600)
 """The least and the most that may be asked for."""
 TOKENS = 128  # an answer's most
-DRAFTS = 20  # fewer of which tell nothing
+DRAFTS = 10  # fewer of which tell nothing
 SLACK = 30  # seconds in which a probe says that it was too slow
 
 
@@ -82,8 +82,8 @@ def _ask(subject: Subject, asked: Asked) -> dict[str, Any]:
             "verdict": judged.verdict, "cause": pattern.cause, "evidence": judged.evidence, "remedy": pattern.remedy, "ill": pattern.ill,
             **{name: value for name, value in measurement.whole.figures().items() if name != "cache_hits"},
         }  # fmt: skip
-    # Whatever answers may send back what it was sent.
-    return {name: value.replace(key, MASK) if key and isinstance(value, str) else value for name, value in told.items()}
+    # Whatever answers may send back what it was sent, and what it said is evidence.
+    return {**told, "evidence": told["evidence"].replace(key, MASK)} if key and told.get("evidence") else told
 
 
 def _plan(asked: Asked) -> measuring.Plan:

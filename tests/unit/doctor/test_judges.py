@@ -158,7 +158,9 @@ def test_a_token_that_others_can_read(subject, tmp_path, mode, open_):
     assert all(f"{token} holds a secret" in what for _check, _severity, what in told)
 
 
-@pytest.mark.parametrize(("text", "open_"), [("model: m\napi-key: x\n", True), ("model: m\nhf_token: x\n", True), ("port: 1\n", False)])
+@pytest.mark.parametrize(
+    ("text", "open_"), [("model: m\napi-key: x\n", True), ("model: m\nhf_token: x\n", True), ("port: 1\n", False)]
+)
 def test_a_config_file_that_others_can_read(subject, tmp_path, text, open_):
     (tmp_path / "serve.yml").write_text(text)
     (tmp_path / "serve.yml").chmod(0o644)
@@ -198,9 +200,11 @@ def test_what_can_not_be_looked_at_costs_nothing_else(monkeypatch, where, words)
     assert ("sight", words.format(pid=SERVER.pid)) in said
     assert ("safety", "It runs whatever Python code comes with the model.") in said
     drafter = [what for check, what in said if check == "drafter"]
-    assert drafter == (
-        ["The drafter /d is not on this host where the server looks for it."] if where == "at_network" else ["Where the drafter /d lies can't be seen by this user."]
-    )  # fmt: skip
+    assert drafter == [
+        "The drafter /d is not on this host where the server looks for it."
+        if where == "at_network"
+        else "Where the drafter /d lies can't be seen by this user."
+    ]
 
 
 def test_what_one_judge_can_not_cope_with_costs_no_other_its_word(subject, monkeypatch):
