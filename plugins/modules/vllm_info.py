@@ -112,12 +112,50 @@ servers:
       description: What this user may not see of it.
       type: list
       elements: str
+    placement:
+      description: Where its parts run.
+      type: dict
+      contains:
+        visible:
+          description: What its environment says of the GPUs that it may use, as C(CUDA_VISIBLE_DEVICES) and C(NVIDIA_VISIBLE_DEVICES).
+          type: dict
+        gpus:
+          description: The GPUs that its processes use, as nvidia-smi tells, each with C(index), C(uuid), C(name) and C(memory_used) in MiB. Null
+            where that can't be known.
+          type: list
+          elements: dict
+        tensor_parallel_size:
+          description: What it was told, 1 if nothing. Likewise C(pipeline_parallel_size), C(data_parallel_size) and C(nnodes).
+          type: int
+        node_rank:
+          description: Which of several hosts it is. Null where it was started for one host.
+          type: int
+        data_parallel_rank:
+          description: Which of the data-parallel parts it is, or the first of those that it has. Null where that was not said.
+          type: int
+        head:
+          description: The address where the ranks meet, empty where none was said.
+          type: str
+        backend:
+          description: What it was told of how its workers are started, as V(mp) or V(ray).
+          type: str
+        addresses:
+          description: What its environment says of the network between its parts, as C(VLLM_HOST_IP) and C(RAY_ADDRESS).
+          type: dict
+        peers:
+          description: Of a launch over several hosts, the addresses that its processes are connected with, but for its clients'.
+          type: list
+          elements: str
+        unknown:
+          description: What of all this can't be known, and why.
+          type: list
+          elements: str
 orphans:
   description: Engines and workers whose server is gone, in words.
   returned: always
   type: list
   elements: str
-  sample: ["pid 4711 (VLLM::EngineCore), of alice"]
+  sample: ["pid 4711 (VLLM::EngineCore), of alice, on GPU 0 with 130230 MiB"]
 unread:
   description: Processes that look like a server and can't be read, in words.
   returned: always

@@ -9,14 +9,13 @@ import os
 import time
 from collections.abc import Iterator
 
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.features import ENOUGH, WEAK
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import ERROR, NOTE, WARNING, Finding
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.subject import Subject
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import diagnosis
 from ansible_collections.llmops.vllm.plugins.module_utils._engine.probe import Phase
 
 LOADING = 1800  # seconds after which a server that isn't ready is no longer just loading
-ENOUGH = 100  # drafts, fewer of which tell nothing
-WEAK = 2.0  # acceptance length, under which a drafter hardly pays
 
 
 def process(subject: Subject) -> Iterator[Finding]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ansible_collections.llmops.vllm.plugins.module_utils._build import proof
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor import known
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import features, known
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import ERROR, NOTE, WARNING, Finding
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.subject import Subject
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import asking
@@ -93,9 +93,10 @@ def build(subject: Subject) -> Iterator[Finding]:
 
 
 def versions(subject: Subject) -> Iterator[Finding]:
-    for fault in known.that_apply(subject.numbers, subject.features):
+    for fault in known.that_apply(subject.numbers, features.of(subject)):
         evidence = f"vLLM {subject.version or 'of any version'}, {fault.source}"
-        yield Finding("versions", fault.severity, fault.symptom, evidence, fault.remedy)
+        doubtful = subject.from_source and not fault.of_any_version and fault.severity == ERROR
+        yield Finding("versions", WARNING if doubtful else fault.severity, fault.symptom, evidence, fault.remedy)
 
 
 def launch(subject: Subject) -> Iterator[Finding]:

@@ -113,22 +113,13 @@ class Subject:
         return {"1": "v2", "0": "v1"}.get(told) or str(self.facts.get("runner") or "").lower()
 
     @property
-    def is_dflash(self) -> bool:
-        return self.server.speculative.get("method") == "dflash" or self.facts.get("speculative_method") == "dflash"
+    def from_source(self) -> bool:
+        """Whether it was built from some commit, which may have what its version hasn't, and the reverse."""
+        return bool(self.numbers) and engines.parse(self.version, None).from_source
 
     @property
-    def features(self) -> set[str]:
-        """What known.py may ask for."""
-        flags, unit = self.server.flags, self.unit
-        told = {
-            "dflash": self.is_dflash,
-            "prefix-caching": flags.get("enable-prefix-caching", True) is not False,
-            "fp8-kv": str(flags.get("kv-cache-dtype", "")).startswith("fp8"),
-            "unit-restarts-on-failure": unit.get("Restart") in ("on-failure", "on-abnormal", "on-abort", "no"),
-            "unit-waits-for-notify": unit.get("Type") == "notify",
-            "unit-spares-children": unit.get("KillMode") in ("process", "none"),
-        }
-        return {name for name, has in told.items() if has}
+    def is_dflash(self) -> bool:
+        return self.server.speculative.get("method") == "dflash" or self.facts.get("speculative_method") == "dflash"
 
     def config(self, directory: str) -> dict[str, Any]:
         return files.read_json(os.path.join(directory, "config.json")) if directory else {}
