@@ -57,6 +57,12 @@ def test_its_variables():
     [
         ({"keeper": "docker container 0f0f0f0f0f0f"}, "runs in a docker container 0f0f0f0f0f0f"),
         ({"python": "python3"}, "its venv of pid 4711 is not known"),
+        (
+            {"flags": {"speculative-config": "{method:dflash}"}},
+            "is no dictionary, but '{method:dflash}'. vLLM takes JSON there",
+        ),
+        ({"flags": {"speculative-config": ["a", "b"]}}, "is no dictionary"),
+        ({"flags": {"speculative-config": True}}, "is no dictionary, but True"),
         ({"target": "", "drafter": ""}, "its target and its drafter of pid 4711 is not known"),
     ],
 )
