@@ -108,7 +108,9 @@ def launch(subject: Subject) -> Iterator[Finding]:
         speculative={"num_speculative_tokens": 1, **server.speculative},
         drafter=subject.config(subject.drafter),
         version=subject.version,
-        environment={name: server.variable(name) for name in (arguments.RUNNER,) if server.variable(name)},
+        environment={
+            name: server.variable(name) for name in (arguments.RUNNER, arguments.READY_TIMEOUT) if server.variable(name)
+        },
     )
     for fault in arguments.faults(judged):
         what, _colon, remedy = fault.rpartition(": ")

@@ -122,6 +122,7 @@ def test_a_wrong_value_stands_before_what_comes_of_it(subject):
         ({"hidden": ["its environment"]}, {"drafter": ""}, "drafter", "note", "can't be seen by this user"),
         ({}, {"unit": {"Restart": "on-failure"}}, "versions", "warning", "ends with exit code 0"),
         (flags(**{"max-num-batched-tokens": 64, "max-num-seqs": 64}), {}, "arguments", "warning", "max-num-batched-tokens is 64"),
+        ({"environment": {"VLLM_ENGINE_READY_TIMEOUT_S": "10m"}}, {}, "arguments", "warning", "VLLM_ENGINE_READY_TIMEOUT_S is '10m'"),
         ({"uptime": 2000.0}, {"answers": False, "silence": "timed out"}, "process", "error", "gives no answer"),
         ({}, {"restarts": 3}, "log", "warning", "started again 3 times by itself"),
         ({}, {"counters": Counters(None, 50.0, 0.0, heard=True)}, "counters", "error", "counts no drafts"),
