@@ -125,6 +125,9 @@ servers:
     version:
       description: The version of vLLM that runs.
       type: str
+    build:
+      description: The vLLM that lies in its venv, as M(llmops.vllm.vllm_info) tells it.
+      type: dict
     digests:
       description: SHA-256 of the C(config.json) of the target and the drafter.
       type: dict

@@ -105,6 +105,17 @@ servers:
     python:
       description: The Python that runs it.
       type: str
+    target:
+      description: The directory of the target as the server sees it, a name on the hub looked up in the cache of its user. Empty where there is
+        none.
+      type: str
+    drafter:
+      description: The directory of the drafter likewise.
+      type: str
+    build:
+      description: The vLLM that lies in its venv, with C(version), C(commit) as far as its files tell, C(method) by which it was installed (V(index),
+        V(wheel), V(git), V(source) or V(editable)) and C(device). Null where that can't be known.
+      type: dict
     workers:
       description: Its other processes, by pid, with their names.
       type: dict
@@ -165,13 +176,15 @@ unread:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor import servers
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import examination, servers
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     found, orphans, unread = servers.find()
-    module.exit_json(changed=False, servers=[server.public() for server in found], orphans=orphans, unread=unread)
+    module.exit_json(
+        changed=False, servers=[examination.describe(server) for server in found], orphans=orphans, unread=unread
+    )
 
 
 if __name__ == "__main__":

@@ -29,6 +29,22 @@ ORPHANS = (
 )
 
 
+def describe(server: Server) -> dict[str, Any]:
+    """What a server is, and what it runs, without any judgement."""
+    subject = Subject(server, {}, None)
+
+    def look() -> dict[str, Any]:
+        subject.read()
+        return {"target": subject.target, "drafter": subject.drafter, "build": subject.build}
+
+    told = server.public()
+    try:
+        return {**told, **masking.shown("", namespaces.at_files(server.pid, look))}
+    except Exception as e:
+        hidden = [*told["hidden"], masking.text(f"its files: {e}")]
+        return {**told, "hidden": hidden, "target": "", "drafter": "", "build": None}
+
+
 def examine(server: Server, asked: Asked | None = None) -> dict[str, Any]:
     """What is told of a server: what it is, what was read of it, and the findings. asked: how to probe it, None for not at all."""
     try:

@@ -68,10 +68,13 @@ class Server:
 
     @property
     def python(self) -> str:
-        """The Python that runs it: that of the program's own directory, which is a venv's if it is in one."""
+        """The Python that runs it: that of the program's own directory, which is a venv's if it is in one, or of the venv that is active."""
         program = next((word for word in self.argv if os.path.basename(word) == "vllm" and "/" in word), "")
-        beside = os.path.join(os.path.dirname(program), "python") if program else ""
-        return beside or self.argv[0]
+        found = os.path.join(os.path.dirname(program), "python") if program else self.argv[0]
+        active = self.variable("VIRTUAL_ENV") or self.variable("CONDA_PREFIX")
+        if "/" not in found:
+            return os.path.join(active, "bin", found) if active else found
+        return os.path.normpath(os.path.join(self.cwd, found)) if self.cwd else found
 
     @property
     def key(self) -> str:

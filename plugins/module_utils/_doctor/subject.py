@@ -121,6 +121,19 @@ class Subject:
     def is_dflash(self) -> bool:
         return self.server.speculative.get("method") == "dflash" or self.facts.get("speculative_method") == "dflash"
 
+    @property
+    def build(self) -> dict[str, Any] | None:
+        """The vLLM that lies in its venv, None where that isn't known. commit: its first digits or all, as far as its files tell."""
+        if self.found is None or not self.found.distributions:
+            return None
+        commit = max(self.found.says().values(), key=len, default="")
+        return {
+            "version": self.found.version,
+            "commit": commit,
+            "method": self.found.method,
+            "device": self.found.device,
+        }
+
     def config(self, directory: str) -> dict[str, Any]:
         return files.read_json(os.path.join(directory, "config.json")) if directory else {}
 
@@ -131,6 +144,7 @@ class Subject:
             "target": self.target,
             "drafter": self.drafter,
             "version": self.version,
+            "build": self.build,
             "runner": self.runner,
             "answers": self.answers,
             "acceptance_length": drafting.acceptance_length if drafting else None,
