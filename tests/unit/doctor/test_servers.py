@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor import cmdline, servers
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import cmdline, examination, servers
 
 SERVER = """
 import socket, subprocess, sys, time
@@ -80,6 +80,26 @@ def test_what_is_told_of_a_server(started, tmp_path, port):
     assert f"pid {os.getpid()}" in server.parent
 
 
+def test_what_it_runs_is_told(started, tmp_path):
+    """Its models by where it looks for them, and the vLLM in its venv by what lies there."""
+    for model in ("target", "draft"):
+        (tmp_path / "models" / model).mkdir(parents=True)
+        (tmp_path / "models" / model / "config.json").write_text("{}")
+    found = tmp_path / "lib/python3.11/site-packages/vllm-0.32.1.dev2+ga8062413a.dist-info"
+    found.mkdir(parents=True)
+    (found / "METADATA").write_text("Name: vllm\nVersion: 0.32.1.dev2+ga8062413a\n")
+    (found / "RECORD").write_text("vllm/__init__.py,,\n")
+    told = examination.describe(mine(started[0]))
+    assert (told["target"], told["drafter"]) == (str(tmp_path / "models/target"), str(tmp_path / "models/draft"))
+    assert told["build"] == {
+        "version": "0.32.1.dev2+ga8062413a",
+        "commit": "a8062413a",
+        "method": "index",
+        "device": None,
+    }
+    assert KEY not in str(told)
+
+
 def test_no_secret_is_told(started):
     told = mine(started[0]).public()
     assert KEY not in str(told)
@@ -101,7 +121,11 @@ def test_what_another_user_sees(started):
     )
     path = os.pathsep.join([str(Path(__file__).parents[3] / ".collections"), *sys.path])
     said = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path},
+        check=False,
     )
     assert said.returncode == 0, said.stderr
     (told,) = json.loads(said.stdout)
@@ -123,6 +147,22 @@ def test_one_that_can_not_be_read_is_told_and_hides_no_other(started, tmp_path, 
     assert started[0] in [server.pid for server in found]
     assert [line for line in unread if line.startswith(f"pid {other.pid}, of ") and "ZeroDivisionError" in line]
     assert not [line for line in orphans if str(other.pid) in line]
+
+
+@pytest.mark.parametrize(
+    ("argv", "environment", "python"),
+    [
+        ("/v/bin/python /v/bin/vllm serve m", {}, "/v/bin/python"),
+        ("/usr/bin/python3 .venv/bin/vllm serve m", {}, "/srv/.venv/bin/python"),
+        ("../v/bin/python -m vllm.entrypoints.openai.api_server", {}, "/v/bin/python"),
+        ("python -m vllm.entrypoints.openai.api_server", {"VIRTUAL_ENV": "/v"}, "/v/bin/python"),
+        ("python3 -m vllm.entrypoints.openai.api_server", {"CONDA_PREFIX": "/c"}, "/c/bin/python3"),
+        ("python -m vllm.entrypoints.openai.api_server", {}, "python"),
+    ],
+)
+def test_which_python_runs_it(argv, environment, python):
+    server = servers.Server(1, argv.split(), "", {}, environment, "/srv", "", 0.0, "", "", "", "", [], {}, [])
+    assert server.python == python
 
 
 @pytest.mark.parametrize(
