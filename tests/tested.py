@@ -64,6 +64,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.seen: dict[str, dict[str, Any]] = {}
+        self.where = {"date": datetime.date.today().isoformat(), "commit": commit(), "machine": machine()}
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if not report.nodeid.startswith(REAL):
@@ -72,15 +73,9 @@ class Recorder:
         seen["seconds"] += report.duration
         if seen["outcome"] != "failed" and report.outcome != "passed":
             seen["outcome"] = report.outcome
-
-    def pytest_sessionfinish(self) -> None:
-        where = {"date": datetime.date.today().isoformat(), "commit": commit(), "machine": machine()}
-        told = {
-            name: {**seen, "seconds": round(seen["seconds"], 1), **where}
-            for name, seen in self.seen.items()
-            if seen["outcome"] != "skipped"
-        }
-        write({**read(), **told})
+        # At once, so that a session that is killed leaves what it came to.
+        if report.when == "teardown" and seen["outcome"] != "skipped":
+            write({**read(), report.nodeid: {**seen, "seconds": round(seen["seconds"], 1), **self.where}})
 
 
 def read() -> dict[str, dict[str, Any]]:

@@ -54,6 +54,9 @@ class Reader:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.replace("192.0.2.21", self.host.address).replace("<all 40 digits>", "0" * 40))
 
+    def current(self) -> str:
+        return self.host.run("readlink /opt/vllm/instances/default/current").stdout.strip().removeprefix("releases/")
+
 
 def block(guide: str, begin: str, language: str) -> str:
     """The first block of a guide after some words."""
@@ -97,7 +100,9 @@ def test_the_guide_leads_to_a_proven_server(reader):
     assert reader.host.run("test -e /opt/vllm", check=False).returncode == 1, "check mode left something behind"
 
     reader.types(block("first-host", "## 7. Run it", "sh"))
-    assert re.search(r"lxc1 +\w{12} .* running", reader.types(block("first-host", "## 8. See", "sh")))
+    assert re.search(
+        r"^ +lxc1 +\w{12} .*\(running\) .* 8000$", reader.types(block("first-host", "## 8. See", "sh")), re.MULTILINE
+    )
     assert len(list((reader.directory / "reports").glob("site-*.html"))) == 2
 
     again = reader.types(block("first-host", "## 7. Run it", "sh"))
@@ -124,20 +129,17 @@ def test_the_server_answers_as_the_guide_says(reader):
 
 
 def test_a_change_can_be_taken_back_and_compared(reader):
-    instance = "/opt/vllm/instances/default"
-    before = reader.host.run(f"readlink {instance}/current").stdout.strip()
+    before = reader.current()
     wanted = stand_ins(reader.serving)
     wanted["vllm_serve_args"] = {**wanted["vllm_serve_args"], "max-num-seqs": 3}
     reader.writes("inventory/host_vars/lxc1.yml", yaml.safe_dump(wanted))
     reader.types(block("first-host", "## 7. Run it", "sh"))
-    after = reader.host.run(f"readlink {instance}/current").stdout.strip()
+    after = reader.current()
     assert after != before
 
     reader.types(block("first-host", "## 9. Change", "sh"))
-    assert reader.host.run(f"readlink {instance}/current").stdout.strip() == before
+    assert reader.current() == before
 
     compare = block("first-host", "How much better", "sh").rstrip() + " -e vllm_compare_rounds=1\n"
-    for word, release in (("<before>", before), ("<after>", after)):
-        compare = compare.replace(word, release.removeprefix("releases/"))
-    assert "acceptance length" in reader.types(compare)
-    assert reader.host.run(f"readlink {instance}/current").stdout.strip() == before
+    assert "acceptance length" in reader.types(compare.replace("<before>", before).replace("<after>", after))
+    assert reader.current() == before

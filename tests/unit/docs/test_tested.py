@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from types import SimpleNamespace
 
 import pytest
@@ -20,10 +19,9 @@ def record(tmp_path, monkeypatch):
 
     def run(*phases: str, name: str = TEST) -> dict[str, dict[str, object]]:
         recorder = tested.Recorder()
-        for phase in phases:
-            recorder.pytest_runtest_logreport(SimpleNamespace(nodeid=name, outcome=phase, duration=1.04))
-        recorder.pytest_sessionfinish()
-        return json.loads(tested.RECORD.read_text())
+        for when, outcome in zip(("setup", "call", "teardown"), phases):
+            recorder.pytest_runtest_logreport(SimpleNamespace(nodeid=name, when=when, outcome=outcome, duration=1.04))
+        return tested.read()
 
     return run
 
@@ -46,21 +44,25 @@ def test_a_test_that_failed_in_any_phase_has_failed(record):
 
 
 def test_what_was_skipped_leaves_the_record_as_it_was(record):
-    record("passed", "passed", "passed")
-    assert record("skipped", "passed")[TEST]["outcome"] == "passed"
-    assert record("skipped", "passed", name=TEST + "[other]") == record("passed", name="tests/unit/x.py::test_x")
+    before = record("passed", "passed", "passed")
+    assert record("passed", "skipped", "passed") == before
+    assert record("passed", "skipped", "passed", name=TEST + "[other]") == before
+
+
+def test_unit_tests_are_not_recorded(record):
+    assert record("passed", "passed", "passed", name="tests/unit/docs/test_tested.py::test_x") == {}
 
 
 def test_what_is_no_test_any_more_is_dropped(record):
-    assert record("passed", name=TEST + "_gone") == {}
+    assert record("passed", "passed", "passed", name=TEST + "_gone") == {}
 
 
 def test_the_page_tells_failures_and_leaves_nothing_out(record):
-    record("passed", "passed")
-    record("failed", name=TEST + "[x-1]")
+    record("passed", "passed", "passed")
+    record("passed", "failed", "passed", name=TEST + "[x-1]")
     page = tested.page()
     assert "| [e2e/test_site.py](../tests/e2e/test_site.py) | 1 | 1 | 0.1 |" in page
     assert "On a machine, no GPU:" in page
-    assert "\n- a second run changes nothing, 2.1 s, " in page
-    assert "\n- **failed**: a second run changes nothing (x-1), 1 s, " in page
+    assert "\n- a second run changes nothing, 3.1 s, " in page
+    assert "\n- **failed**: a second run changes nothing (x-1), 3.1 s, " in page
     assert all(never.what in page for never in tested.NEVER)
