@@ -100,6 +100,30 @@ def test_what_it_runs_is_told(started, tmp_path):
     assert KEY not in str(told)
 
 
+@pytest.mark.parametrize(
+    ("out", "err", "told"), [("o", "e", "o"), ("/dev/null", "e", "e"), ("/dev/null", "/dev/null", "/dev/null")]
+)
+def test_where_it_writes(tmp_path, out, err, told):
+    """Also where only its errors go to a file."""
+    line = b"(APIServer pid=1) INFO 01-01 00:00:00 [x.py:1] vLLM API server version 0.32.0\n"
+    script = tmp_path / "vllm"
+    script.write_text(
+        f"import os, time; os.write(1, {line!r}); os.write(2, {line!r}); open('up', 'w').close(); time.sleep(600)"
+    )
+    with open(tmp_path / out, "w") as first, open(tmp_path / err, "w") as second:
+        process = subprocess.Popen([sys.executable, script, "serve", "m"], cwd=tmp_path, stdout=first, stderr=second)
+    try:
+        while not (tmp_path / "up").exists():
+            assert process.poll() is None
+        server = mine(process.pid)
+        judge = examination._log(server, {})
+    finally:
+        process.kill()
+        process.wait()
+    assert server.log == (told if told == "/dev/null" else str(tmp_path / told))
+    assert (judge.progress.facts if judge else None) == (None if told == "/dev/null" else {"version": "0.32.0"})
+
+
 def test_no_secret_is_told(started):
     told = mine(started[0]).public()
     assert KEY not in str(told)
