@@ -47,18 +47,11 @@ attributes:
     support: full
     details:
       - It changes nothing.
-  diff_mode:
-    description: Will return details on what has changed (or possibly needs changing in check_mode), when in diff mode.
-    support: none
-    details:
-      - It changes nothing.
-  idempotent:
-    description:
-      - When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
-    support: full
 seealso:
   - module: llmops.vllm.vllm_info
   - module: llmops.vllm.acceptance_probe
+extends_documentation_fragment:
+  - llmops.vllm.read_only
 """
 
 EXAMPLES = r"""

@@ -17,21 +17,8 @@ description:
     which arguments, and what keeps it. It needs no tool of any container runtime.
   - Secrets in arguments and environments are masked.
   - It looks, and changes nothing. What the connection's user may not see is told in C(hidden), so use C(become) to see all.
-attributes:
-  check_mode:
-    description: Can run in check mode and return changed status prediction without modifying target.
-    support: full
-    details:
-      - It changes nothing.
-  diff_mode:
-    description: Will return details on what has changed (or possibly needs changing in check_mode), when in diff mode.
-    support: none
-    details:
-      - It changes nothing.
-  idempotent:
-    description:
-      - When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
-    support: full
+extends_documentation_fragment:
+  - llmops.vllm.read_only
 seealso:
   - module: llmops.vllm.vllm_doctor
   - module: llmops.vllm.vllm_instance_info

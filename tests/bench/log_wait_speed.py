@@ -65,7 +65,7 @@ def main() -> None:
     for kind, (first, block) in kinds().items():
         with tempfile.NamedTemporaryFile(dir=arguments.folder, suffix=".log") as f:
             write(f.name, first, block, int(arguments.gigabytes * 1e9))
-            for _ in range(2):  # the first run brings the file into memory
+            for _unused in range(2):  # the first run brings the file into memory
                 command = [sys.executable, "-c", TASK, f.name, str(CLONE / ".collections")]
                 told = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
         print(

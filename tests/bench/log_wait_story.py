@@ -135,7 +135,7 @@ class Story:
         told = {}
         for way, play in self.plays.items():
             _pid, _status, usage = os.wait4(play.pid, 0)
-            when, _, text = (self.folder / f"{self._name(way)}.ended").read_text().partition(" ")
+            when, _unused, text = (self.folder / f"{self._name(way)}.ended").read_text().partition(" ")
             told[way] = (float(when), json.loads(text), usage.ru_utime + usage.ru_stime)
         if self.writer.poll() is None:
             self.die()

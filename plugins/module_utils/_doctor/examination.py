@@ -106,7 +106,7 @@ def _unit(name: str) -> dict[str, str]:
     try:
         done = subprocess.run(
             ["systemctl", "show", "--property", PROPERTIES, "--", name],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=20,
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=20, check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return {}
@@ -143,6 +143,6 @@ def _written(path: str) -> Iterator[bytes]:
 def _journal(invocation: str) -> bytes:
     command = ["journalctl", "--no-pager", "-o", "cat", "-n", str(JOURNAL), f"_SYSTEMD_INVOCATION_ID={invocation}"]
     try:
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60).stdout
+        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
         return b""

@@ -53,7 +53,7 @@ class Server:
     @property
     def port(self) -> int:
         told = self.flags.get("port")
-        if type(told) is int and 0 < told < 2**16:  # true is an int as well
+        if isinstance(told, int) and not isinstance(told, bool) and 0 < told < 2**16:
             return told
         return self.listens[0] if "config" in self.flags and self.listens else DEFAULT_PORT
 

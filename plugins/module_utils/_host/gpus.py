@@ -130,7 +130,7 @@ def _run(tool: str, *words: str) -> str:
         errors="replace",
     ) as process:
         try:
-            told, _ = process.communicate(timeout=PATIENCE)
+            told, _unused = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             # Inside a call of the driver even KILL has to wait, and we don't.

@@ -35,9 +35,9 @@ def page(run: Run) -> str:
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name_="color-scheme", content="light dark"),
         tag("title", title),
         tag("style", Markup(Path(__file__).with_name("style.css").read_text(encoding="utf-8"))),
     )
@@ -77,7 +77,7 @@ def _header(run: Run) -> Markup:
 
 def _hosts(run: Run) -> Markup:
     measured = any(host.measurements for host in run.hosts)
-    names = ["host", "verdict", "release", *([name for name, _ in FIGURES] if measured else []), "time"]
+    names = ["host", "verdict", "release", *([name for name, _unused in FIGURES] if measured else []), "time"]
     scale = tag("span", (tag("i", words.span(run.seconds * n / 4) if n else "0") for n in (0, 2, 4)), class_="scale")
     columns = [tag("th", name, scope="col") for name in names]
     # A batch is what the play made of its hosts, so that those of one are neighbours but for the ones that were not reached.
@@ -115,7 +115,7 @@ def _row(run: Run, host: Host, measured: bool) -> Markup:
 
     figures = []
     for name, spell in FIGURES if measured else ():
-        told = [spell(one) for _, one in words.compared(host)]
+        told = [spell(one) for _unused, one in words.compared(host)]
         figures.append(cell(name, (tag("span", text, class_="before") for text in told[:-1]), *told[-1:]))
     return tag(
         "tr",

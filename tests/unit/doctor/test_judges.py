@@ -105,7 +105,7 @@ def test_a_wrong_value_stands_before_what_comes_of_it(subject):
     os.utime(subject.drafter / "config.json", (0, 0))
     wired = Counters(Drafting(500, 3500, 4, (4.0, 0, 0, 0, 0, 0, 0)), 504.0, 0.0, heard=True)
     told = said(subject(counters=wired, log=judged(READY % b"(2, 4, 10)")))
-    assert [(check, severity) for check, severity, _ in told] == [("drafter", "error"), ("counters", "error")]
+    assert [(check, severity) for check, severity, _unused in told] == [("drafter", "error"), ("counters", "error")]
     assert "dflash_config.target_layer_ids is [1, 3, 9]" in told[0][2]
     assert "wired wrongly" in told[1][2]
 
@@ -242,5 +242,5 @@ def test_what_the_engine_logged_is_held_against_the_config(subject, layers, word
 
 def test_a_launch_that_failed_tells_its_cause(subject):
     told = said(subject(log=judged(log("logs/kv-memory")), answers=False, silence="refused", counters=Counters()))
-    assert [(check, severity) for check, severity, _ in told] == [("log", "error")]
+    assert [(check, severity) for check, severity, _unused in told] == [("log", "error")]
     assert told[0][2].startswith("Its last launch has failed")

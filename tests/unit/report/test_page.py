@@ -28,14 +28,14 @@ class Outline(HTMLParser):
         self.feed(text)
         assert self._open == []
 
-    def handle_starttag(self, name, attributes):
-        self.elements[name] += 1
-        self.attributes += attributes
-        if name != "meta":
-            self._open.append(name)
+    def handle_starttag(self, tag, attrs):
+        self.elements[tag] += 1
+        self.attributes += attrs
+        if tag != "meta":
+            self._open.append(tag)
 
-    def handle_endtag(self, name):
-        assert self._open.pop() == name
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
 
 
 def test_text_is_text():
@@ -53,7 +53,7 @@ def test_text_is_text():
     run.playbook = EVIL
     loud = Outline(page(run))
     assert loud.elements["script"] == loud.elements["img"] == 0
-    assert not [name for name, _ in loud.attributes if name.startswith("on")]
+    assert not [name for name, _unused in loud.attributes if name.startswith("on")]
     assert set(loud.elements) == set(quiet)
 
 
