@@ -54,7 +54,7 @@ def played(start: Callable[[dict[str, str]], subprocess.Popen[str]]) -> Played:
 
 def run(command: list[str]) -> str:
     """What it says; RuntimeError with all that it said if it fails."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"{command} ended with {done.returncode}:\n{done.stdout}")
     return done.stdout

@@ -142,7 +142,7 @@ class Host:
     def pids(self) -> Iterator[int]:
         """All that runs on it, as this machine counts."""
         for group in self._cgroups:
-            for directory, _, _ in os.walk(group):
+            for directory, _unused, _unused in os.walk(group):
                 with contextlib.suppress(OSError):  # groups and processes come and go
                     yield from map(int, Path(directory, "cgroup.procs").read_text().split())
 
@@ -169,7 +169,9 @@ class Host:
         self, command: str, *, input: str | None = None, check: bool = True, timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
         """Over SSH."""
-        done = subprocess.run(self.ssh(command), input=input, capture_output=True, text=True, timeout=timeout)
+        done = subprocess.run(
+            self.ssh(command), input=input, capture_output=True, text=True, timeout=timeout, check=False
+        )
         return _judged(done, check)
 
     def within(self, command: str, *words: str) -> list[str]:
@@ -179,7 +181,11 @@ class Host:
     def console(self, command: str, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """What it says there."""
         done = subprocess.run(
-            self.within(command, *words), env={"PATH": PATH, "HOME": "/root"}, capture_output=True, text=True
+            self.within(command, *words),
+            env={"PATH": PATH, "HOME": "/root"},
+            capture_output=True,
+            text=True,
+            check=False,
         )
         return _judged(done, check)
 

@@ -46,6 +46,7 @@ def hindrance(
             errors="replace",
             timeout=PATIENCE,
             **_as(user),
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return f"vLLM was asked whether it takes the arguments, and gave no answer within {PATIENCE:g} s."

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shutil
 import subprocess
 from collections.abc import Iterable
 
@@ -117,6 +118,9 @@ def in_the_way(gpus: Iterable[Gpu], ours: Iterable[int], allowed: int) -> list[s
 
 
 def _run(tool: str, *words: str) -> str:
+    # Where a directory of PATH may not be looked into, starting it would fail for want of permission, be it there or not.
+    if not shutil.which(tool):
+        raise FileNotFoundError(tool)
     with subprocess.Popen(
         [tool, *words],
         stdin=subprocess.DEVNULL,
@@ -126,7 +130,7 @@ def _run(tool: str, *words: str) -> str:
         errors="replace",
     ) as process:
         try:
-            told, _ = process.communicate(timeout=PATIENCE)
+            told, _unused = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             # Inside a call of the driver even KILL has to wait, and we don't.

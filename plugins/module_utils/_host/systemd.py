@@ -151,6 +151,7 @@ def _systemctl(*words: str) -> subprocess.CompletedProcess[str]:
             text=True,
             errors="replace",
             timeout=None if words[0] == "restart" else PATIENCE,
+            check=False,
         )
     except FileNotFoundError as e:
         raise SupervisorError("There is no systemctl on this host: use a pidfile in place of a unit.") from e

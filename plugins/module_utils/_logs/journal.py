@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 import subprocess
-from typing import Any
+from typing import IO, Any, cast
 
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.units import NothingToWatchError, started
 
@@ -53,18 +53,17 @@ class Journal:
         return self._process.stdout.fileno() if self._process and self._process.stdout else -1
 
     def read(self) -> bytes:
-        if self._process is None:
-            self._start(follow=self._end and not self.cursor)
-        assert self._process and self._process.stdout
+        process = self._process or self._start(follow=self._end and not self.cursor)
+        stdout = cast(IO[bytes], process.stdout)
         while True:
             try:
-                data = os.read(self._process.stdout.fileno(), CHUNK)
+                data = os.read(stdout.fileno(), CHUNK)
             except BlockingIOError:
                 return b""
             if not data:
                 if self._following:
                     raise NothingToWatchError(f"journalctl ended while it followed {self.unit}.")
-                self._ended()
+                self._ended(process)
                 self._start(follow=True)
                 return b""
             lines = self._lines(data)
@@ -91,7 +90,7 @@ class Journal:
                 self._process.stderr.close()
             self._process = None
 
-    def _start(self, follow: bool) -> None:
+    def _start(self, follow: bool) -> subprocess.Popen[bytes]:
         self.close()
         command = ["journalctl", "--quiet", "--no-pager", "--output=json", f"--output-fields={FIELDS}"]
         if follow:
@@ -115,11 +114,11 @@ class Journal:
         self._following = follow
         if follow and self._process.stdout:
             os.set_blocking(self._process.stdout.fileno(), False)
+        return self._process
 
-    def _ended(self) -> None:
-        assert self._process and self._process.stderr
-        said = self._process.stderr.read().decode("utf-8", "replace").strip()
-        if self._process.wait():
+    def _ended(self, process: subprocess.Popen[bytes]) -> None:
+        said = cast(IO[bytes], process.stderr).read().decode("utf-8", "replace").strip()
+        if process.wait():
             raise NothingToWatchError(f"journalctl can't read the journal of {self.unit}: {said}")
 
     def _lines(self, data: bytes) -> bytes:

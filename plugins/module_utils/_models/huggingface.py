@@ -117,6 +117,7 @@ class HuggingFace(Source):
                 errors="replace",
                 cwd="/",
                 env={**kept, **home, **quiet, **self.request.environment, **more},
+                check=False,
             )
         except OSError as e:
             raise FetchError(f"{argv[0]} can't be run: {e.strerror}", "Check vllm_models_python") from None
