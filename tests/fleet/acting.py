@@ -68,6 +68,8 @@ class Cast:
 
     def __init__(self, fleets: Callable[..., Fleet], place: Path, binds: Sequence[Path] = (), **counts: int) -> None:
         self.place = place
+        self.reports = place / "reports"
+        self.reports.mkdir()
         self.fleet = fleets(**counts, binds=[PAIR, *binds])
         for host in self.fleet.hosts:
             double.install(host)
@@ -89,7 +91,7 @@ class Cast:
             "STAGEHAND": str(place),
             "ANSIBLE_CALLBACK_PLUGINS": str(CLONE / "tests/fleet/callback"),
             "ANSIBLE_CALLBACKS_ENABLED": "llmops.vllm.report,stagehand",
-            "ANSIBLE_CALLBACK_REPORT_DIRECTORY": str(place / "reports"),
+            "VLLM_REPORT_DIRECTORY": str(self.reports),
             "ANSIBLE_FORKS": str(len(self.fleet.hosts)),
             # As ansible.cfg has it, but noticed within 3 s.
             "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=1 -o ServerAliveCountMax=3",

@@ -49,7 +49,7 @@ def main():
     port = int(next(word for word in sys.argv if word.startswith("--port=")).partition("=")[2])
     engine = Engine()
     engine.per_answer, engine.accepted = 210, 6
-    engine.fault = lambda handler, n: stand_still("answering")
+    engine.fault = lambda handler, n: stand_still("the first answer" if n == 1 else "a later answer")
     server = http.server.ThreadingHTTPServer(("127.0.0.1", port), type("Bound", (Handler,), {"engine": engine}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     here = os.path.dirname(os.path.abspath(__file__))

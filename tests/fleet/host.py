@@ -28,12 +28,13 @@ if [ "$(findmnt --noheadings --output FSTYPE --mountpoint "$path")" != tmpfs ]; 
   disk=$(mktemp -d)
   mount -t tmpfs -o size=50%,nr_inodes=0 disk "$disk"
   cp -a "$path" "$disk/data"
+  head -c 4096 /dev/zero >"$disk/filler" # no file system is smaller than a page
   mount --bind "$disk/data" "$path"
   umount "$disk"
   rmdir "$disk"
 fi
 used=$(df --block-size=1 --output=used "$path" | tail -n 1)
-mount -o "remount,size=$((used + free > 0 ? used + free : 1))" "$path"
+mount -o "remount,size=$((used + free))" "$path"
 """
 
 

@@ -9,7 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -60,11 +60,13 @@ class Serving:
             lay(host, models)
         return cls(fleet, venv, home, models)
 
-    def start(self, playbook: str, *options: str, **more: object) -> subprocess.Popen[str]:
+    def start(self, playbook: str, *options: str, by: Sequence[str] = (), **more: object) -> subprocess.Popen[str]:
+        """by: the words of a program that runs what comes after them."""
         extra = self.fleet.home / "variables.json"  # not an argument, or a key in it would be in ps of this machine
         extra.write_text(json.dumps({**variables(self.home, self.venv, self.models), **more}))
         return subprocess.Popen(
             [
+                *by,
                 Path(sys.executable).with_name("ansible-playbook"),
                 f"playbooks/{playbook}.yml",
                 *("-i", self.fleet.inventory, "-e", f"@{extra}", *options),

@@ -1,7 +1,6 @@
 """Lets a test strike at a named task of a play, and tells it what became of each task on each host.
 
-STAGEHAND names a directory: `cues.json` there lists names of tasks, and the play stands still before each, the next one it comes to of the
-list, from the making of `<n>.held` to that of `<n>.go`. What ended badly is written to `ended.jsonl`, and the recap to `recap.json`.
+STAGEHAND names a directory: `cues.json` there lists names of tasks, in order, and the play stands still before each of them, from the making of `<n>.held` to that of `<n>.go`. What ended badly is written to `ended.jsonl`, and the recap to `recap.json`.
 """
 
 from __future__ import annotations
@@ -32,17 +31,19 @@ class CallbackModule(CallbackBase):
     def __init__(self) -> None:
         super().__init__()
         self.place = Path(os.environ["STAGEHAND"])
-        self.cues = dict(enumerate(json.loads((self.place / "cues.json").read_text())))
+        self.cues = json.loads((self.place / "cues.json").read_text())
+        self.number = 0
 
     def v2_playbook_on_task_start(self, task, is_conditional) -> None:
-        for number in [n for n, name in self.cues.items() if name == task.name]:
-            del self.cues[number]
-            (self.place / f"{number}.held").touch()
-            deadline = time.monotonic() + PATIENCE
-            while not (self.place / f"{number}.go").exists():
-                if time.monotonic() > deadline:
-                    os._exit(99)
-                time.sleep(0.02)
+        if self.number == len(self.cues) or task.name != self.cues[self.number]:
+            return
+        (self.place / f"{self.number}.held").touch()
+        deadline = time.monotonic() + PATIENCE
+        while not (self.place / f"{self.number}.go").exists():
+            if time.monotonic() > deadline:
+                os._exit(99)
+            time.sleep(0.02)
+        self.number += 1
 
     def v2_runner_on_failed(self, result, ignore_errors=False) -> None:
         if not ignore_errors:

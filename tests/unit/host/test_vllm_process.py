@@ -225,6 +225,19 @@ def test_what_could_not_run_stops_nothing(process, tmp_path, closed, state, want
     assert processes.start_ticks(running["pid"]) is not None
 
 
+@pytest.mark.parametrize("state", ["started", "stopped"])
+@pytest.mark.parametrize("what", ["run", "log"])
+def test_a_file_in_the_place_of_a_directory_is_said_to_be_so(process, tmp_path, what, state):
+    (tmp_path / what).touch()
+    refused = process(argv=server(), state=state)
+    if what == "log" and state == "stopped":
+        assert not refused["changed"]
+    else:
+        assert "lies where a directory should be: move it away." in refused["msg"]
+        assert str(tmp_path / what) in refused["msg"]
+    (tmp_path / what).unlink()
+
+
 def test_a_rehearsal_does_nothing(process, tmp_path):
     assert not process(argv=server(), state="rehearsed")["changed"]
     assert not (tmp_path / "run").exists()
