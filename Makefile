@@ -135,7 +135,7 @@ pages: .venv/test | $(LINK)
 	python tests/unit/docs/rendered.py
 
 bench: .venv/bench | check $(LINK)
-	PYTHONPATH=.collections python -m ansible_collections.llmops.vllm.tests.bench $(BENCH)
+	PYTHONPATH=$(CURDIR)/.collections python -m ansible_collections.llmops.vllm.tests.bench $(BENCH)
 
 clean: | $(LINK)
 	@if [ -x $(BIN)/ansible-playbook ]; then $(MAKE) --no-print-directory stop; fi

@@ -9,7 +9,16 @@ from __future__ import annotations
 import argparse
 import time
 
-from . import deploy, growth, judging, page, rerun, results, scanning, watching
+from ansible_collections.llmops.vllm.tests.bench import (
+    deploy,
+    growth,
+    judging,
+    page,
+    rerun,
+    results,
+    scanning,
+    watching,
+)
 
 PARTS = {part.__name__.rpartition(".")[2]: part for part in (watching, scanning, judging, rerun, deploy, growth)}
 

@@ -41,8 +41,8 @@ def measure() -> Iterator[Result]:
     with tempfile.TemporaryDirectory() as home:
         for number in SHARDS:
             places = [str(sharded(Path(home) / str(number), number)), str(PAIR / "target")]
-            ours = seconds(home, [sys.executable, "-c", OURS, *places])
-            theirs = seconds(home, [str(engine), "-c", THEIRS, *places])
+            ours = seconds(home, sys.executable, OURS, places)
+            theirs = seconds(home, str(engine), THEIRS, places)
             rows[f"{number} shard{'s' if number > 1 else ''}"] = (ours * 1000, theirs * 1000)
     yield Result(
         "c-judging",
@@ -54,12 +54,13 @@ def measure() -> Iterator[Result]:
     )
 
 
-def seconds(home: str, command: list[str]) -> float:
+def seconds(home: str, python: str, script: str, words: list[str]) -> float:
     """Of the whole process, the median."""
-    out = Path(home) / "pyperf.json"
+    file, out = Path(home) / "script.py", Path(home) / "pyperf.json"
+    file.write_text(script)
     out.unlink(missing_ok=True)
     options = ["--quiet", "--processes=5", "--values=2", "--warmups=1", "--inherit-environ=PYTHONPATH"]
-    run([sys.executable, "-m", "pyperf", "command", *options, f"--output={out}", "--", *command])
+    run([sys.executable, "-m", "pyperf", "command", *options, f"--output={out}", "--", python, str(file), *words])
     return pyperf.Benchmark.load(str(out)).median()
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from .results import CLONE, Target, load
+from ansible_collections.llmops.vllm.tests.bench.results import CLONE, Target, load
 
 PAGE = CLONE / "docs/benchmarks.md"
 HEAD = """# Benchmarks
