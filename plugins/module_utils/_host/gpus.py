@@ -10,6 +10,8 @@ import dataclasses
 import subprocess
 from collections.abc import Iterable
 
+from ansible_collections.llmops.vllm.plugins.module_utils._host import programs
+
 TOOL = "nvidia-smi"
 PATIENCE = 20.0
 """Seconds; a driver in trouble lets it hang."""
@@ -117,9 +119,8 @@ def in_the_way(gpus: Iterable[Gpu], ours: Iterable[int], allowed: int) -> list[s
 
 
 def _run(tool: str, *words: str) -> str:
-    with subprocess.Popen(
+    with programs.Program(
         [tool, *words],
-        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
