@@ -1,5 +1,5 @@
 # Everything that is made here stays under the clone: .venv (the controller), .collections (the link by which Ansible finds the
-# collection), .demo (the engine and what it serves).
+# collection), .demo (the engine and what it serves), .docs (the site).
 #
 #   make demo          a wrong drafter config, measured, mended and measured again on the real engine
 #   make demo KEEP=1   the same, and the good server stays up
@@ -13,6 +13,9 @@
 #   make engine        the real engine, driven by the playbooks
 #   make fleet         a fleet of real hosts; needs root and systemd-nspawn
 #   make test-long     what takes longer: real builds, every wrong value on the engine, servers on the fleet, reports in Chromium
+#   make docs          the handbook and the reference as a site, .docs/html/index.html
+#   make tested        all tests of real engines, hosts and browsers, and their record, docs/tested.md; more than an hour
+#   make pages         write the pages of docs/ anew that are made of data
 #   make clean         away with all of it
 
 SHELL := /bin/bash
@@ -27,7 +30,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo stop test test-long lint sanity unit world engine fleet check clean
+.PHONY: help setup demo stop test test-long lint sanity unit world engine fleet docs pages tested check clean
 
 help:
 	@sed -n 's/^#   /  /p' Makefile
@@ -47,6 +50,11 @@ $(LINK):
 .venv/test: requirements/test.txt .venv/controller
 	@echo "Adding the tools of the tests to .venv ..."
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/test.txt
+	@touch $@
+
+.venv/docs: requirements/docs.txt .venv/controller
+	@echo "Adding the tools of the documentation to .venv ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/docs.txt
 	@touch $@
 
 setup: .venv/controller | $(LINK)
@@ -77,6 +85,7 @@ lint: .venv/test | $(LINK)
 	mypy
 	yamllint .
 	ansible-lint
+	antsibull-changelog lint
 	shellcheck .ci/run requirements/check.sh tests/fleet/boot.sh
 
 unit: .venv/test | $(LINK)
@@ -99,6 +108,26 @@ test-long: .venv/test | check $(LINK)
 	python tests/world/ansible_test.py units
 	python tests/world/ansible_test.py integration
 
+# The changelog of what is no release yet is made in a copy, as a release takes its fragments away.
+docs: .venv/docs | $(LINK)
+	rm -rf .docs
+	mkdir -p -m 755 .docs/source/reference .docs/changelog
+	cp docs/*.md docs/*.png .docs/source
+	mv .docs/source/README.md .docs/source/index.md
+	cp -r changelogs galaxy.yml .docs/changelog
+	cd .docs/changelog && antsibull-changelog release && grep -v '^.. contents' CHANGELOG.rst > ../source/changelog.rst
+	antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs self $(LINK)
+	ANSIBLE_COLLECTIONS_PATH=.collections antsibull-docs --config-file docs/docsite/antsibull-docs.cfg collection --use-current \
+	  --squash-hierarchy --cleanup everything --fail-on-error --dest-dir .docs/source/reference llmops.vllm
+	sphinx-build -q -j auto -W --keep-going -c docs/docsite .docs/source .docs/html
+	@echo "The site: .docs/html/index.html"
+
+tested: .venv/test | check $(LINK)
+	@pytest tests/e2e tests/fleet tests/browser --record-tested; ended=$$?; $(MAKE) --no-print-directory pages; exit $$ended
+
+pages: .venv/test | $(LINK)
+	python tests/unit/docs/rendered.py
+
 clean: | $(LINK)
 	@if [ -x $(BIN)/ansible-playbook ]; then $(MAKE) --no-print-directory stop; fi
-	rm -rf .venv .collections .ansible .demo
+	rm -rf .venv .collections .ansible .demo .docs

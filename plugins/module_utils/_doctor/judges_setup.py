@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ansible_collections.llmops.vllm.plugins.module_utils._build import proof
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor import known
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import features, known
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import ERROR, NOTE, WARNING, Finding
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.subject import Subject
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import asking
@@ -18,19 +18,25 @@ from ansible_collections.llmops.vllm.plugins.module_utils._engine import argumen
 
 
 def drafter(subject: Subject) -> Iterator[Finding]:
-    told = subject.server.speculative
+    told, said = subject.server.speculative, subject.server.flags.get("speculative-config")
+    if said is not None and not isinstance(said, dict):
+        yield Finding(
+            "drafter", ERROR, f"What it was told of its drafter is no dictionary: {said!r}.", "its --speculative-config",
+            "Write it as JSON, and see that no shell takes its quotes away: {\"method\": \"dflash\", \"model\": ..., ...}.",
+        )  # fmt: skip
+        return
     if not told:
         yield Finding(
             "drafter", NOTE, "It runs without a drafter, so there is no speculative decoding.", "its arguments hold no --speculative-config",
             "If it should have one, give it: {\"method\": \"dflash\", \"model\": ..., \"num_speculative_tokens\": ...}.",
         )  # fmt: skip
         return
-    if told.get("model") and not subject.drafter and subject.server.hidden:
+    if told.get("model") and not subject.drafter and (subject.server.hidden or subject.blind):
         yield Finding(
             "drafter",
             NOTE,
             f"Where the drafter {told['model']} lies can't be seen by this user.",
-            f"not seen: {', '.join(subject.server.hidden)}",
+            f"not seen: {', '.join(subject.server.hidden or ['its files'])}",
             "Look as root (become).",
         )
         return
@@ -87,9 +93,10 @@ def build(subject: Subject) -> Iterator[Finding]:
 
 
 def versions(subject: Subject) -> Iterator[Finding]:
-    for fault in known.that_apply(subject.numbers, subject.features):
+    for fault in known.that_apply(subject.numbers, features.of(subject)):
         evidence = f"vLLM {subject.version or 'of any version'}, {fault.source}"
-        yield Finding("versions", fault.severity, fault.symptom, evidence, fault.remedy)
+        doubtful = subject.from_source and not fault.of_any_version and fault.severity == ERROR
+        yield Finding("versions", WARNING if doubtful else fault.severity, fault.symptom, evidence, fault.remedy)
 
 
 def launch(subject: Subject) -> Iterator[Finding]:
@@ -101,7 +108,9 @@ def launch(subject: Subject) -> Iterator[Finding]:
         speculative={"num_speculative_tokens": 1, **server.speculative},
         drafter=subject.config(subject.drafter),
         version=subject.version,
-        environment={name: server.variable(name) for name in (arguments.RUNNER,) if server.variable(name)},
+        environment={
+            name: server.variable(name) for name in (arguments.RUNNER, arguments.READY_TIMEOUT) if server.variable(name)
+        },
     )
     for fault in arguments.faults(judged):
         what, _colon, remedy = fault.rpartition(": ")

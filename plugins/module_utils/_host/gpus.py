@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shutil
 import subprocess
 from collections.abc import Iterable
 
@@ -119,6 +120,9 @@ def in_the_way(gpus: Iterable[Gpu], ours: Iterable[int], allowed: int) -> list[s
 
 
 def _run(tool: str, *words: str) -> str:
+    # Where a directory of PATH may not be looked into, starting it would fail for want of permission, be it there or not.
+    if not shutil.which(tool):
+        raise FileNotFoundError(tool)
     with programs.Program(
         [tool, *words],
         stdout=subprocess.PIPE,
