@@ -19,7 +19,7 @@ from typing import Any
 
 CLONE = Path(__file__).parents[1]
 RECORD = CLONE / "tests/tested.json"
-REAL = ("tests/e2e/", "tests/fleet/", "tests/browser/", "tests/integration/")
+REAL = ("tests/e2e/", "tests/fleet/", "tests/browser/", "tests/integration/", "tests/world/")
 """Where the tests are that are worth a record. A unit test runs anywhere in a moment."""
 
 
@@ -49,6 +49,11 @@ NEVER = (
         "The public Hugging Face hub",
         "A mirror on this machine speaks its protocol.",
         ("tests/e2e/test_models.py", "tests/fleet/test_models.py"),
+    ),
+    Never(
+        "A real AWX",
+        "Its objects are held against the documentation of awx.awx.",
+        ("tests/world/test_awx.py",),
     ),
     Never("A model of more than a few megabytes", "A pair of 2.5 MB, trained for these tests.", ("tests/e2e/test_compare.py",)),
     Never(
