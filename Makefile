@@ -5,7 +5,12 @@
 #   make demo KEEP=1   the same, and the good server stays up
 #   make stop          end all that runs under .demo
 #   make setup         only the controller, for .venv/bin/ansible-playbook
-#   make test          lint, unit tests, and the real engine driven by the playbooks
+#   make test          lint, sanity, unit, world, engine
+#   make lint          ruff, mypy, yamllint, ansible-lint, shellcheck
+#   make sanity        ansible-test sanity, with no rule ignored
+#   make unit          the unit tests
+#   make world         the collection as a tarball, under what AWX runs it with, and over the ansible-cores and Pythons that the machine has
+#   make engine        the real engine, driven by the playbooks
 #   make fleet         a fleet of real hosts; needs root and systemd-nspawn
 #   make test-long     what takes longer: real builds, every wrong value on the engine, servers on the fleet, reports in Chromium
 #   make docs          the handbook and the reference as a site, .docs/html/index.html
@@ -25,7 +30,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo stop test test-long lint unit engine fleet docs pages tested check clean
+.PHONY: help setup demo stop test test-long lint sanity unit world engine fleet docs pages tested check clean
 
 help:
 	@sed -n 's/^#   /  /p' Makefile
@@ -72,7 +77,7 @@ stop: .venv/controller | $(LINK)
 	  grep -q SUCCESS <<< "$$said" || echo "Ended what $$pidfile tells of."; \
 	done
 
-test: lint unit engine
+test: lint sanity unit world engine
 
 lint: .venv/test | $(LINK)
 	ruff check .
@@ -86,6 +91,12 @@ lint: .venv/test | $(LINK)
 unit: .venv/test | $(LINK)
 	pytest tests/unit
 
+sanity: .venv/test | $(LINK)
+	python tests/world/ansible_test.py sanity
+
+world: .venv/test | $(LINK)
+	pytest -n 2 tests/world tests/integration -m "not long"
+
 engine: .venv/test | check $(LINK)
 	pytest tests/e2e -m "not long"
 
@@ -93,7 +104,9 @@ fleet: .venv/test | $(LINK)
 	pytest tests/fleet -m "not long"
 
 test-long: .venv/test | check $(LINK)
-	pytest tests/e2e tests/fleet tests/browser -m long
+	pytest tests/e2e tests/fleet tests/browser tests/world -m long
+	python tests/world/ansible_test.py units
+	python tests/world/ansible_test.py integration
 
 # The changelog of what is no release yet is made in a copy, as a release takes its fragments away.
 docs: .venv/docs | $(LINK)
@@ -110,7 +123,7 @@ docs: .venv/docs | $(LINK)
 	@echo "The site: .docs/html/index.html"
 
 tested: .venv/test | check $(LINK)
-	@pytest tests/e2e tests/fleet tests/browser --record-tested; ended=$$?; $(MAKE) --no-print-directory pages; exit $$ended
+	@pytest tests/e2e tests/fleet tests/browser tests/integration tests/world --record-tested; ended=$$?; $(MAKE) --no-print-directory pages; exit $$ended
 
 pages: .venv/test | $(LINK)
 	python tests/unit/docs/rendered.py

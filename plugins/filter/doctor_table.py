@@ -57,7 +57,9 @@ def doctor_table(hosts: Mapping[str, Mapping[str, Any] | None]) -> str:
     table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows]
     short = words.named(hosts)
     if len(well) > FEW:
-        table += ["", *_folded("ok      ", ", ".join(dict.fromkeys(short[row[0]] for row in well)))]
+        several = Counter(row[0] for row in found)
+        names = (short[row[0]] + (f":{row[2]}" if several[row[0]] > 1 else "") for row in well)
+        table += ["", *_folded("ok      ", ", ".join(names))]
     return "\n".join([*table, *_findings(hosts, short), "", _counted(hosts)])
 
 
@@ -74,7 +76,6 @@ def _rows(name: str, told: Mapping[str, Any] | None) -> Iterator[tuple[str, ...]
         yield (name, *("-" * (len(COLUMNS) - 2)), "not reached")
         return
     for server in told["servers"]:
-        length = server.get("acceptance_length")
         yield (
             name,
             name_of(server),
@@ -82,11 +83,18 @@ def _rows(name: str, told: Mapping[str, Any] | None) -> Iterator[tuple[str, ...]
             server["keeper"].partition(":")[0],
             server.get("version") or "-",
             _last(server.get("drafter") or ""),
-            "-" if length is None else f"{length:.2f}",
+            _acceptance(server),
             server["health"],
         )
     if not told["servers"]:
         yield (name, "no server", *("-" * (len(COLUMNS) - 3)), told["health"])
+
+
+def _acceptance(server: Mapping[str, Any]) -> str:
+    """Since its start, and as a probe measured it."""
+    probed = (server.get("probe") or {}).get("acceptance_length")
+    since = words.number(server.get("acceptance_length"), 2)
+    return since if probed is None else f"{since}, now {probed:.2f}"
 
 
 def name_of(server: Mapping[str, Any]) -> str:

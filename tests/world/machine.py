@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 CLONE = Path(__file__).resolve().parents[2]
@@ -46,14 +48,25 @@ def python(version: str) -> Path | None:
     return None
 
 
+@contextlib.contextmanager
+def only_one(place: Path) -> Iterator[None]:
+    """Of several runs beside each other."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with open(f"{place}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def venv(name: str, version: str, requirements: Sequence[str]) -> Path:
     """The bin of a venv with these, or with what a file of requirements/ names, kept for the next run."""
     place = CACHE / "venvs" / f"{name}-python{version}"
-    files = [CLONE / word for word in [*requirements, "requirements/constraints.txt"] if word.endswith(".txt")]
+    named = [word for word in requirements if word.endswith(".txt")]
+    files = [CLONE / word for word in [*named, "requirements/constraints.txt"]] if named else []
     stamp, wanted = place / "holds", "\n".join([*requirements, *(file.read_text() for file in files)])
-    if not (stamp.exists() and stamp.read_text() == wanted and (place / "bin/python").exists()):
-        interpreter = python(version)
-        subprocess.run([str(interpreter), "-m", "venv", "--clear", str(place)], check=True)
+    with only_one(place):
+        if stamp.exists() and stamp.read_text() == wanted and (place / "bin/python").exists():
+            return place / "bin"
+        subprocess.run([str(python(version)), "-m", "venv", "--clear", str(place)], check=True)
         words = [word for name in requirements for word in (["-r", name] if name.endswith(".txt") else [name])]
         install = [str(place / "bin/pip"), "install", "--quiet", "--disable-pip-version-check", *words]
         subprocess.run(install, cwd=CLONE, check=True)
@@ -64,9 +77,10 @@ def venv(name: str, version: str, requirements: Sequence[str]) -> Path:
 def wheel(requirement: str) -> Path:
     """A wheel as its index has it, kept for the next run."""
     place = CACHE / "wheels" / requirement
-    if not list(place.glob("*.whl")):
-        quiet = ["--quiet", "--disable-pip-version-check", "--no-deps", "--dest", str(place)]
-        subprocess.run([sys.executable, "-m", "pip", "download", *quiet, requirement], check=True)
+    with only_one(place):
+        if not list(place.glob("*.whl")):
+            quiet = ["--quiet", "--disable-pip-version-check", "--no-deps", "--dest", str(place)]
+            subprocess.run([sys.executable, "-m", "pip", "download", *quiet, requirement], check=True)
     (found,) = place.glob("*.whl")
     return found
 

@@ -66,7 +66,6 @@ def play(
             "ANSIBLE_CONFIG": str(place / "ansible.cfg"),
             "ANSIBLE_COLLECTIONS_PATH": str(collections),
             "ANSIBLE_HOME": str(place / ".ansible"),
-            "ANSIBLE_NOCOLOR": "1",
             "PATH": f"{bin}:{os.environ['PATH']}",
             **environment,
         },
@@ -76,6 +75,7 @@ def play(
         check=False,
     )
     print(done.stdout)
+    assert not re.search(r"[\x1b\r]", done.stdout), "no terminal, so neither colour nor lines that are written over"
     return done
 
 

@@ -30,7 +30,7 @@ TREES = {
     "changelogs": {".yml", ".yaml"},
 }
 # Playbooks that do their work without an engine, on a host that has none.
-WITHOUT_ENGINE = {"doctor": "0 servers", "status": "none", "stop": "", "prune_models": "[], 0.00 Bytes"}
+WITHOUT_ENGINE = {"doctor": "TASK [Say what is wrong]", "status": "none", "stop": "", "prune_models": "[], 0.00 Bytes"}
 
 
 def belongs(name: str) -> bool:

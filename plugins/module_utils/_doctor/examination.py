@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import subprocess
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor import judges, masking, namespaces, probing
@@ -113,26 +114,35 @@ def _unit(name: str) -> dict[str, str]:
 
 
 def _log(server: Server, unit: dict[str, str]) -> Judge | None:
-    """The judge of its last launch's log, from the file behind its output or from the journal; None where there is neither."""
-    judge, output = Judge(Profile()), f"/proc/{server.pid}/fd/1"
+    """The judge of its last launch's log, from a file behind its output or from the journal; None where there is neither."""
+    if server.log.startswith(("socket:", "pipe:")) and unit.get("InvocationID"):
+        return _judged([_journal(unit["InvocationID"])])
+    # By the descriptor, so that one that was renamed or removed is found as well, whatever root it lies under.
+    return _judged(_written(f"/proc/{server.pid}/fd/1")) or _judged(_written(f"/proc/{server.pid}/fd/2"))
+
+
+def _judged(data: Iterable[bytes]) -> Judge | None:
+    judge = Judge(Profile())
     scanner = Scanner(judge)
-    try:
-        if server.log.startswith(("socket:", "pipe:")) and unit.get("InvocationID"):
-            scanner.feed(_journal(unit["InvocationID"]), 0.0)
-        # By the descriptor, so that one that was renamed or removed is found as well, whatever root it lies under.
-        else:
-            with open(output, "rb", opener=files.ordinary) as f:
-                f.seek(max(os.fstat(f.fileno()).st_size - LONGEST, 0))
-                while data := f.read(CHUNK):
-                    scanner.feed(data, 0.0)
-    except OSError:
-        return None
+    for piece in data:
+        scanner.feed(piece, 0.0)
     return (scanner.glance(0.0) or judge) if judge.lines else None
+
+
+def _written(path: str) -> Iterator[bytes]:
+    """The end of a file; nothing if it is none, or may not be read."""
+    try:
+        with open(path, "rb", opener=files.ordinary) as f:
+            f.seek(max(os.fstat(f.fileno()).st_size - LONGEST, 0))
+            while data := f.read(CHUNK):
+                yield data
+    except OSError:
+        return
 
 
 def _journal(invocation: str) -> bytes:
     command = ["journalctl", "--no-pager", "-o", "cat", "-n", str(JOURNAL), f"_SYSTEMD_INVOCATION_ID={invocation}"]
     try:
         return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False).stdout
-    except subprocess.TimeoutExpired:
+    except (OSError, subprocess.TimeoutExpired):
         return b""

@@ -37,7 +37,8 @@ def process(subject: Subject) -> Iterator[Finding]:
             "process", WARNING, f"It was told to listen on port {server.port}, and does not.", f"pid {server.pid} listens on "
             f"{', '.join(map(str, server.listens))}", "Look what holds the port, and at the last lines of its log.",
         )  # fmt: skip
-    if subject.answers and not server.workers:
+    alone = server.flags.get("data-parallel-size-local") == 0  # its engines are on other hosts
+    if subject.answers and not server.workers and not alone:
         yield Finding(
             "process", ERROR, "The API server answers, and its engine is gone.", f"pid {server.pid} has no other processes",
             "Restart it; the end of its log tells what the engine died of.",
@@ -52,6 +53,10 @@ def log(subject: Subject) -> Iterator[Finding]:
             "Find what it died of in the log before the last launch.",
         )  # fmt: skip
     if judge is None:
+        if server.log:
+            yield Finding(
+                "log", NOTE, "Nothing can be read of its log.", f"its output goes to {server.log}", "Have it written to a file, or let a unit keep it.",
+            )  # fmt: skip
         return
     cause = judge.cause() if judge.failed else None
     if judge.failed:

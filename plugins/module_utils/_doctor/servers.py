@@ -161,7 +161,7 @@ def _memory(mib: int | None) -> str:
 def _look(pid: int, argv: list[str], words: list[str], parents: Mapping[int, int], host: Gpus) -> Server:
     model, flags = cmdline.parse(words)
     above = ancestors(pid, parents)
-    environment, cwd, log = _environment(pid), _link(pid, "cwd"), _link(pid, "fd/1")
+    environment, cwd, log = _environment(pid), _link(pid, "cwd"), _log(pid)
     hidden = [
         name
         for name, known in (
@@ -208,6 +208,16 @@ def _link(pid: int, name: str) -> str:
         return os.readlink(f"/proc/{pid}/{name}")
     except OSError:
         return ""
+
+
+def _log(pid: int) -> str:
+    """The file behind its output, or its errors where only these go to one; else what is behind its output."""
+    out, err = _link(pid, "fd/1"), _link(pid, "fd/2")
+    return err if not _is_file(out) and _is_file(err) else out
+
+
+def _is_file(path: str) -> bool:
+    return path.startswith("/") and not path.startswith("/dev/")
 
 
 def _telling(name: str) -> bool:

@@ -66,7 +66,7 @@ def subject(tmp_path):
     def make(server=None, **read) -> Subject:
         known = {
             "unit": {"Restart": "always", "KillMode": "control-group", "Type": "exec"},
-            "log": None,
+            "log": judged(READY % b"(2, 4, 6)"),
             "target": str(target),
             "drafter": str(drafter),
             "version": "0.32.0",
@@ -104,7 +104,7 @@ def test_a_wrong_value_stands_before_what_comes_of_it(subject):
     (subject.drafter / "config.json").write_text(json.dumps(config))
     os.utime(subject.drafter / "config.json", (0, 0))
     wired = Counters(Drafting(500, 3500, 4, (4.0, 0, 0, 0, 0, 0, 0)), 504.0, 0.0, heard=True)
-    told = said(subject(counters=wired))
+    told = said(subject(counters=wired, log=judged(READY % b"(2, 4, 10)")))
     assert [(check, severity) for check, severity, _unused in told] == [("drafter", "error"), ("counters", "error")]
     assert "dflash_config.target_layer_ids is [1, 3, 9]" in told[0][2]
     assert "wired wrongly" in told[1][2]
@@ -132,6 +132,7 @@ def test_a_wrong_value_stands_before_what_comes_of_it(subject):
         ),
         ({"argv": [*SERVER.argv, "--api-key", "x"]}, {}, "safety", "warning", "--api-key can be read by all users"),
         ({"argv": [*SERVER.argv, "--api-k=x"]}, {}, "safety", "warning", "--api-key can be read by all users"),
+        ({}, {"log": None}, "log", "note", "Nothing can be read of its log."),
         (flags(host="0.0.0.0"), {}, "safety", "warning", "listens on 0.0.0.0 without a key"),
         ({"user": "root"}, {}, "safety", "note", "runs as root"),
         (flags(**{"trust-remote-code": True}), {}, "safety", "note", "whatever Python code comes with the model"),

@@ -100,6 +100,30 @@ def test_what_it_runs_is_told(started, tmp_path):
     assert KEY not in str(told)
 
 
+@pytest.mark.parametrize(
+    ("out", "err", "told"), [("o", "e", "o"), ("/dev/null", "e", "e"), ("/dev/null", "/dev/null", "/dev/null")]
+)
+def test_where_it_writes(tmp_path, out, err, told):
+    """Also where only its errors go to a file."""
+    line = b"(APIServer pid=1) INFO 01-01 00:00:00 [x.py:1] vLLM API server version 0.32.0\n"
+    script = tmp_path / "vllm"
+    script.write_text(
+        f"import os, time; os.write(1, {line!r}); os.write(2, {line!r}); open('up', 'w').close(); time.sleep(600)"
+    )
+    with open(tmp_path / out, "w") as first, open(tmp_path / err, "w") as second:
+        process = subprocess.Popen([sys.executable, script, "serve", "m"], cwd=tmp_path, stdout=first, stderr=second)
+    try:
+        while not (tmp_path / "up").exists():
+            assert process.poll() is None
+        server = mine(process.pid)
+        judge = examination._log(server, {})
+    finally:
+        process.kill()
+        process.wait()
+    assert server.log == (told if told == "/dev/null" else str(tmp_path / told))
+    assert (judge.progress.facts if judge else None) == (None if told == "/dev/null" else {"version": "0.32.0"})
+
+
 def test_no_secret_is_told(started):
     told = mine(started[0]).public()
     assert KEY not in str(told)
@@ -175,13 +199,39 @@ def test_a_port_that_is_none_counts_as_not_told(told, port):
     assert dataclasses.replace(server, flags={**flags, "config": "x.yml"}).port == (8001 if told == 8001 else 9)
 
 
-def test_an_engine_whose_server_is_gone_is_told(started):
-    """By its name, which it gives itself."""
+@pytest.fixture
+def gpu(tmp_path, monkeypatch):
+    """A program in nvidia-smi's place that tells of one GPU and these processes on it."""
+
+    def uses(*pids: int) -> None:
+        rows = "".join(f"GPU-5c, {pid}, 130230, VLLM::EngineCore\n" for pid in pids)
+        tool = tmp_path / "tools/nvidia-smi"
+        tool.parent.mkdir()
+        tool.write_text(
+            '#!/bin/sh\ncase "$1" in --query-gpu=*) echo "0, GPU-5c, 143771, 130244, 12912, 570, NVIDIA H200" ;;\n'
+            f"--query-compute-apps=*) printf '{rows}' ;; -L) echo 'GPU 0: NVIDIA H200 (UUID: GPU-5c)' ;; esac\n"
+        )
+        tool.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tool.parent}:{os.environ['PATH']}")
+
+    return uses
+
+
+def test_the_gpus_that_its_processes_use(started, gpu):
+    gpu(started[1], 1)
+    placed = mine(started[0]).placement
+    assert placed["gpus"] == [{"index": 0, "uuid": "GPU-5c", "name": "NVIDIA H200", "memory_used": 130230}]
+    assert placed["unknown"] == []
+
+
+def test_an_engine_whose_server_is_gone_is_told(started, gpu):
+    """By its name, which it gives itself, and with what it holds."""
     code = "import ctypes, time; ctypes.CDLL(None).prctl(15, b'VLLM::EngineCor', 0, 0, 0); print('up', flush=True); time.sleep(600)"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as engine:
         try:
             assert engine.stdout.readline() == "up\n"
-            orphans = servers.find()[1]
-            assert [line for line in orphans if line.startswith(f"pid {engine.pid} (VLLM::EngineCor")]
+            gpu(engine.pid)
+            (told,) = [line for line in servers.find()[1] if line.startswith(f"pid {engine.pid} (VLLM::EngineCor")]
+            assert told.endswith(", on GPU 0 with 130230 MiB")
         finally:
             engine.kill()

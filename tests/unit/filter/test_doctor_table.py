@@ -85,3 +85,11 @@ def test_of_many_those_are_told_that_need_a_look():
     )
     assert lines[-1] == "50 hosts: 11 error, 39 ok"
     assert max(map(len, lines)) <= 120
+
+
+def test_what_a_probe_measured_stands_beside_what_was_counted_before():
+    one = server(8000, "ok", probe={"verdict": "pass", "acceptance_length": 7.9})
+    other = server(8001, "ok", probe={"verdict": "not probed"})
+    lines = doctor_table({"gpu1": {"health": "ok", "findings": [], "servers": [one, other]}}).splitlines()
+    assert "1.01, now 7.90  ok" in lines[1]
+    assert "1.01            ok" in lines[2]

@@ -191,11 +191,15 @@ def test_it_says_at_once_what_the_doctor_found(servers, findings, state, said):
     story.batch("gpu1")
     one = {"model": "m", "flags": {}, "port": 1, "keeper": "nohup", "findings": []}
     beside = [{"severity": name, "what": "x", "evidence": "x", "remedy": "x"} for name in findings]
-    told = {"servers": [{**one, "health": health} for health in servers], "findings": beside}
+    told = {
+        "servers": [{**one, "health": health, "probe": {"acceptance_length": 7.9}} for health in servers],
+        "findings": beside,
+    }
     story.task("gpu1", "", 0.2, "vllm_doctor", told)
     text = page(story.end())
     assert f"</span> {said}</h1>" in text
     assert f'<header class="{state}">' in text
+    assert ('data-label="probed" class="number">7.90</td>' in text) == bool(servers)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
-"""Runs `ansible-test sanity`, all of it, with no rule ignored, on a real copy of the collection.
+"""Runs ansible-test on a real copy of the collection: sanity, with no rule ignored; units; integration.
 
-Left out are the recorded logs, of which each byte is as a server wrote it. The venvs that it makes are kept in a cache outside the clone.
+Of sanity the recorded logs are left out, of which each byte is as a server wrote it. The venvs that it makes are kept in a cache outside
+the clone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import machine
 
 PYTHONS = [f"3.{minor}" for minor in range(9, 15)]
-RECORDED = "tests/corpus/"
+MORE = {"sanity": ["--exclude", "tests/corpus/"], "units": ["--venv", "--python", machine.here()]}
 HOME = machine.CACHE / "ansible-test"
 WANTED = """
 import types
@@ -55,7 +56,7 @@ def main() -> int:
             if found:
                 (bin / f"python{version}").symlink_to(found)
         environment = {**os.environ, "HOME": str(HOME), "PATH": f"{bin}:{here}:/usr/bin:/bin"}
-        command = [here / "ansible-test", "sanity", "--exclude", RECORDED, *sys.argv[1:]]
+        command = [here / "ansible-test", *sys.argv[1:2], *MORE.get(sys.argv[1], []), *sys.argv[2:]]
         return subprocess.run(command, cwd=collection, env=environment, check=False).returncode
 
 
