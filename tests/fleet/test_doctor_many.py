@@ -75,9 +75,10 @@ def test_one_run_tells_of_all_who_is_well_and_who_is_not(serving, tmp_path):
         serving.play("doctor", "-l", one)
         print(f"{one} alone: {time.monotonic() - began:.1f} s")
     told = json.loads((tmp_path / "found.json").read_text())
-    assert Counter(host["health"] if host else "not reached" for host in told.values()) == {
+    assert Counter(host.get("health", "not reached") for host in told.values()) == {
         "error": 4, "warning": 1, "ok": 24, "not reached": 1,
     }  # fmt: skip
+    assert told["gpu30"]["unreachable"] is True
     assert "30 hosts: 4 error, 1 not reached, 1 warning, 24 ok" in said
     assert "error gpu6, gpu12, gpu18: dflash_config.mask_token_id" in " ".join(said.split())
     (written,) = re.findall(r"^Report: (\S+\.html)$", said, re.MULTILINE)
