@@ -129,7 +129,7 @@ docs: .venv/docs | $(LINK)
 	@echo "The site: .docs/html/index.html"
 
 tested: .venv/test | check $(LINK)
-	@pytest tests/e2e tests/fleet tests/browser --record-tested; ended=$$?; $(MAKE) --no-print-directory pages; exit $$ended
+	@pytest tests/e2e tests/fleet tests/browser tests/integration tests/world --record-tested; ended=$$?; $(MAKE) --no-print-directory pages; exit $$ended
 
 pages: .venv/test | $(LINK)
 	python tests/unit/docs/rendered.py

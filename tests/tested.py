@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import datetime
+import itertools
 import json
 import os
 import platform
@@ -19,7 +20,7 @@ from typing import Any
 
 CLONE = Path(__file__).parents[1]
 RECORD = CLONE / "tests/tested.json"
-REAL = ("tests/e2e/", "tests/fleet/", "tests/browser/", "tests/integration/")
+REAL = ("tests/e2e/", "tests/fleet/", "tests/browser/", "tests/integration/", "tests/world/")
 """Where the tests are that are worth a record. A unit test runs anywhere in a moment."""
 
 
@@ -49,6 +50,11 @@ NEVER = (
         "The public Hugging Face hub",
         "A mirror on this machine speaks its protocol.",
         ("tests/e2e/test_models.py", "tests/fleet/test_models.py"),
+    ),
+    Never(
+        "A real AWX",
+        "The playbooks run by ansible-runner, which is what it runs; its objects are held against the documentation of awx.awx.",
+        ("tests/world/test_runner.py", "tests/world/test_awx.py"),
     ),
     Never("A model of more than a few megabytes", "A pair of 2.5 MB, trained for these tests.", ("tests/e2e/test_compare.py",)),
     Never(
@@ -163,7 +169,7 @@ def page() -> str:
             those = {n: t for n, t in record.items() if n.startswith(f"{file}::") and t["machine"] == where}
             if those:
                 lines += [f"### {Path(file).stem.removeprefix('test_').replace('_', ' ')}: {told_by(file)}", ""]
-                lines += [_line(name, told) for name, told in those.items()]
+                lines += _told(those)
                 lines.append("")
     return "\n".join(lines).rstrip("\n") + "\n"
 
@@ -178,8 +184,18 @@ def _link(file: str) -> str:
     return f"[{file.removeprefix('tests/')}](../{file})"
 
 
-def _line(name: str, told: dict[str, Any]) -> str:
-    words, _, parameters = name.rpartition("::")[2].removeprefix("test_").partition("[")
-    which = f" ({parameters.rstrip(']')})" if parameters else ""
-    outcome = "" if told["outcome"] == "passed" else "**failed**: "
-    return f"- {outcome}{words.replace('_', ' ')}{which}, {told['seconds']:g} s, {told['date']}, `{told['commit']}`"
+def _told(those: dict[str, dict[str, Any]]) -> list[str]:
+    """A line for each test. What one was done with is only told where it failed."""
+    lines = []
+    for test, group in itertools.groupby(those, lambda name: name.partition("[")[0]):
+        names = list(group)
+        failed = [name for name in names if those[name]["outcome"] != "passed"]
+        words = test.rpartition("::")[2].removeprefix("test_").replace("_", " ")
+        ways = f", {len(names)} ways" if len(names) > 1 else ""
+        seconds = sum(those[name]["seconds"] for name in names)
+        last = max((those[name] for name in names), key=lambda told: told["date"])
+        lines.append(f"- {words}{ways}: {seconds:.0f} s, {last['date']}, `{last['commit']}`")
+        lines += [
+            f"    - **failed**{': ' if '[' in name else ''}{name.partition('[')[2].rstrip(']')}" for name in failed
+        ]
+    return lines

@@ -35,6 +35,8 @@ WITHOUT_ENGINE = {"doctor": "TASK [Say what is wrong]", "status": "none", "stop"
 
 def belongs(name: str) -> bool:
     path = PurePath(name)
+    if path.is_relative_to("docs/docsite"):
+        return path.name in ("links.yml", "extra-docs.yml")
     return name in FILES or (path.parts[0] in TREES and path.suffix in TREES[path.parts[0]])
 
 

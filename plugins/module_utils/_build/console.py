@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from ansible_collections.llmops.vllm.plugins.module_utils._build import causes
-from ansible_collections.llmops.vllm.plugins.module_utils._host import secrets
+from ansible_collections.llmops.vllm.plugins.module_utils._host import programs, secrets
 
 REMEMBERED = 5000  # lines in which the cause of a failure is looked for
 FOREIGN = ("PYTHON", "VIRTUAL_ENV", "VLLM_", "ANSIBLE_", "GIT_")
@@ -60,9 +60,8 @@ class Console:
         """The exit code of a command, and what it said, which is passed on as it comes."""
         said: collections.deque[str] = collections.deque(maxlen=REMEMBERED)
         try:
-            process = subprocess.Popen(
+            process = programs.Program(
                 argv,
-                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 cwd=cwd,

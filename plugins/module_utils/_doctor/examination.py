@@ -16,7 +16,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.probing import Asked
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.servers import Server
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.subject import Subject
-from ansible_collections.llmops.vllm.plugins.module_utils._host import files
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, programs
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.profile import Profile
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import Scanner
@@ -104,9 +104,9 @@ def _unit(name: str) -> dict[str, str]:
     if not name:
         return {}
     try:
-        done = subprocess.run(
+        done = programs.run(
             ["systemctl", "show", "--property", PROPERTIES, "--", name],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=20, check=False,
+            text=True, errors="replace", timeout=20,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return {}
@@ -143,6 +143,7 @@ def _written(path: str) -> Iterator[bytes]:
 def _journal(invocation: str) -> bytes:
     command = ["journalctl", "--no-pager", "-o", "cat", "-n", str(JOURNAL), f"_SYSTEMD_INVOCATION_ID={invocation}"]
     try:
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60, check=False).stdout
+        said: bytes = programs.run(command, timeout=60).stdout
     except (OSError, subprocess.TimeoutExpired):
         return b""
+    return said

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._build import proof
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor import features, known
@@ -64,13 +65,12 @@ def drafter(subject: Subject) -> Iterator[Finding]:
         )
         return
     for found in judged.findings:
-        wanted = found.public()["wanted"]
+        told, wanted = found.public()["found"], found.public()["wanted"]
         yield Finding(
             "drafter", found.severity,
-            f"{found.key} is {spoken(found.found)}" + (f" and should be {spoken(wanted)}" if wanted is not None else "") + f": {found.why}.",
-            f"{judged.drafter.path}; {found.evidence}",
-            f"Set {found.key} to {spoken(wanted)} (drafter_config does it in a copy), and restart." if wanted is not None
-            else "See what the evidence says.",
+            f"{found.key} {'is missing' if told is None else f'is {spoken(told)}'}"
+            + (f" and should be {spoken(wanted)}" if wanted is not None else "") + f": {found.why.partition('; assert ')[0]}.",
+            f"{judged.drafter.path}; {found.evidence}", _remedy(found.key, wanted, found.evidence),
         )  # fmt: skip
     layers, taken = judged.public()["expected_aux_layers"], subject.facts.get("auxiliary_layers")
     if layers and subject.log and subject.log.ready and layers != taken:
@@ -83,6 +83,14 @@ def drafter(subject: Subject) -> Iterator[Finding]:
             "drafter", ERROR, f"The engine {said}, and by its config these are {layers}.", subject.server.log,
             "Either the config.json was changed since, or this vLLM counts them in another way: take 0.22 or later.",
         )  # fmt: skip
+
+
+def _remedy(key: str, wanted: Any, evidence: str) -> str:
+    if wanted is not None:
+        return f"Set {key} to {spoken(wanted)} (the module drafter_config does it in a copy), and restart."
+    if evidence.startswith("vLLM "):
+        return "Take a vLLM that can do it, or a drafter that this one can run."
+    return f"Look up what {key} is where the drafter was published, write that into its config.json, and restart."
 
 
 def build(subject: Subject) -> Iterator[Finding]:

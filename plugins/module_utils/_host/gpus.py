@@ -11,6 +11,8 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 
+from ansible_collections.llmops.vllm.plugins.module_utils._host import programs
+
 TOOL = "nvidia-smi"
 PATIENCE = 20.0
 """Seconds; a driver in trouble lets it hang."""
@@ -121,9 +123,8 @@ def _run(tool: str, *words: str) -> str:
     # Where a directory of PATH may not be looked into, starting it would fail for want of permission, be it there or not.
     if not shutil.which(tool):
         raise FileNotFoundError(tool)
-    with subprocess.Popen(
+    with programs.Program(
         [tool, *words],
-        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

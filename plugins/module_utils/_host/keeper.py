@@ -22,6 +22,10 @@ import tempfile
 from typing import Any
 
 
+class Command(subprocess.Popen[bytes]):
+    """What is kept."""
+
+
 def main() -> None:
     pidfile = sys.argv[1]
     request = json.load(sys.stdin)
@@ -58,7 +62,7 @@ def start(request: dict[str, Any]) -> tuple[subprocess.Popen[bytes], dict[str, A
     if credentials:
         os.fchown(log, credentials["user"], credentials["group"])
     identity = os.fstat(log)
-    process = subprocess.Popen(
+    process = Command(
         request["argv"],
         stdin=subprocess.DEVNULL,
         stdout=log,

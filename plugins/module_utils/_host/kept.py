@@ -15,7 +15,7 @@ import sys
 import time
 from typing import IO, Any, cast
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import keeper, processes, refusals, rehearsal, stopping
+from ansible_collections.llmops.vllm.plugins.module_utils._host import keeper, processes, programs, refusals, rehearsal, stopping
 from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import Supervisor, SupervisorError
 
 KEEPER = "import json, sys; exec(json.loads(sys.stdin.readline()))  # keeps a server and its exit code"
@@ -70,7 +70,7 @@ class Kept(Supervisor):
         """Let the keeper start the command, and take its word for the new record."""
         os.makedirs(os.path.dirname(self.pidfile), exist_ok=True)
         request = {"argv": self.wanted, "log": fresh_log(self.log), "chdir": self.chdir, "user": self.user}
-        with subprocess.Popen(
+        with programs.Program(
             [sys.executable, "-c", KEEPER, self.pidfile],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

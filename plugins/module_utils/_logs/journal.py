@@ -11,6 +11,7 @@ import os
 import subprocess
 from typing import IO, Any, cast
 
+from ansible_collections.llmops.vllm.plugins.module_utils._host import programs
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.units import NothingToWatchError, started
 
 CHUNK = 256 * 1024
@@ -76,9 +77,7 @@ class Journal:
     def settle(self) -> None:
         """Have everything written that was said before now. Asking needs rights that not everybody has."""
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(
-                ["journalctl", "--sync"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False
-            )
+            programs.run(["journalctl", "--sync"], timeout=10)
 
     def close(self) -> None:
         if self._process:
@@ -106,9 +105,7 @@ class Journal:
             f"UNIT={self.unit}",
         ]  # what it wrote, and what systemd wrote about it
         try:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-            )
+            self._process = programs.Program(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         except OSError as e:
             raise NothingToWatchError(f"Can't read the journal: {e}.") from e
         self._following = follow

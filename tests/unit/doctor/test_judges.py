@@ -111,6 +111,25 @@ def test_a_wrong_value_stands_before_what_comes_of_it(subject):
 
 
 @pytest.mark.parametrize(
+    ("ids", "version", "what", "remedy"),
+    [
+        ([1, 3, 9], "0.32.0", "target_layer_ids is [1, 3, 9]", "Look up what dflash_config.target_layer_ids is where the drafter was published,"),
+        (None, "0.32.0", "target_layer_ids is missing: without them the engine silently takes layers of its own.", "Look up what"),
+        ([1, 3, 5], "0.21.0", "layer_types is 3 x sliding_attention: before 0.25 vLLM ignores", "Take a vLLM that can do it"),
+    ],
+)  # fmt: skip
+def test_what_is_to_be_done_about_a_drafter(subject, ids, version, what, remedy):
+    config = json.loads((subject.drafter / "config.json").read_text())
+    config["dflash_config"].pop("target_layer_ids")
+    config["dflash_config"].update({"target_layer_ids": ids} if ids else {})
+    (subject.drafter / "config.json").write_text(json.dumps(config))
+    os.utime(subject.drafter / "config.json", (0, 0))
+    one = subject(version=version, log=None)
+    (found,) = [finding for finding in judges.judge(one) if what in finding.what]
+    assert found.remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize(
     ("server", "read", "check", "severity", "words"),
     [
         ({"listens": [8001]}, {}, "process", "warning", "told to listen on port 8000, and does not"),

@@ -46,15 +46,11 @@ def test_nothing_is_suggested_that_is_not_for_people():
     assert not {"vllm_serve", "vllm_models_within", "vllm_serve_booted"} & variables.public()
 
 
-def test_every_name_that_the_clone_gives_is_known():
-    """In the inventories, the tests and the texts."""
-    asked = ["git", "ls-files", "README.md", "docs", "inventories", "tests"]
+def test_every_name_that_is_told_of_is_known():
+    """In the inventories and the texts."""
+    asked = ["git", "ls-files", "README.md", "docs", "inventories"]
     files = subprocess.run(asked, cwd=CLONE, check=True, capture_output=True, text=True).stdout.split()
-    texts = {
-        name: (CLONE / name).read_text(errors="replace")
-        for name in files
-        if (CLONE / name).is_file() and name != f"tests/{Path(__file__).relative_to(CLONE / 'tests')}"
-    }
+    texts = {name: (CLONE / name).read_text(errors="replace") for name in files if (CLONE / name).is_file()}
     given = {found: name for name, text in texts.items() for found in variables.OURS.findall(text)}
     assert "vllm_serve_port" in given
     assert {name: given[name] for name in variables.unknown(given)} == {}
@@ -105,3 +101,20 @@ def test_a_play_refuses_it_before_anything_is_done(tmp_path):
     assert "vllm_my_own" not in said
     assert "Make the directory" not in said
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(("playbook", "name"), [("doctor", "vllm_doctor_failon"), ("adopt", "vllm_adopt_too")])
+def test_a_playbook_without_roles_refuses_one_of_its_own(playbook, name, tmp_path):
+    """A scheduled job that should turn red would stay green for ever."""
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "localhost,", "-c", "local"]
+    command += [f"playbooks/{playbook}.yml", "-e", f"{name}=error vllm_of_others=1"]
+    env = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"),
+        "VLLM_REPORT_DIRECTORY": str(tmp_path / "reports"),
+    }
+    done = subprocess.run(command, cwd=CLONE, env=env, capture_output=True, text=True, check=False)
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert f"There is no variable {name}. Is vllm_" in said
+    assert "TASK [Look]" not in said
