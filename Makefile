@@ -5,13 +5,14 @@
 #   make demo KEEP=1   the same, and the good server stays up
 #   make stop          end all that runs under .demo
 #   make setup         only the controller, for .venv/bin/ansible-playbook
-#   make test          lint, sanity, unit, world, engine, fleet
+#   make test          lint, sanity, unit, world, engine, faults
 #   make lint          ruff, mypy, yamllint, ansible-lint, shellcheck
 #   make sanity        ansible-test sanity, with no rule ignored
 #   make unit          the unit tests
 #   make world         the collection as a tarball, under what AWX runs it with, and over the ansible-cores and Pythons that the machine has
 #   make engine        the real engine, driven by the playbooks
-#   make fleet         faults on a fleet of real hosts; skipped where there is no root or no systemd-nspawn
+#   make faults        what befalls a fleet of real hosts; skipped where there is no root or no systemd-nspawn
+#   make fleet         all that the fleet is used for, but what takes long
 #   make test-long     what takes longer: real builds, every wrong value on the engine, servers on the fleet, reports in Chromium
 #   make bench         every figure of docs/benchmarks.md, measured anew; BENCH=rerun for one part
 #   make docs          the handbook and the reference as a site, .docs/html/index.html
@@ -31,7 +32,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo stop test test-long lint sanity unit world engine fleet bench docs pages tested check clean
+.PHONY: help setup demo stop test test-long lint sanity unit world engine faults fleet bench docs pages tested check clean
 
 help:
 	@sed -n 's/^#   /  /p' Makefile
@@ -83,7 +84,7 @@ stop: .venv/controller | $(LINK)
 	  grep -q SUCCESS <<< "$$said" || echo "Ended what $$pidfile tells of."; \
 	done
 
-test: lint sanity unit world engine fleet
+test: lint sanity unit world engine faults
 
 lint: .venv/test | $(LINK)
 	ruff check .
@@ -105,6 +106,9 @@ world: .venv/test | $(LINK)
 
 engine: .venv/test | check $(LINK)
 	pytest tests/e2e -m "not long"
+
+faults: .venv/test | $(LINK)
+	pytest tests/fleet/test_faults.py
 
 fleet: .venv/test | $(LINK)
 	pytest tests/fleet -m "not long"

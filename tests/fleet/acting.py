@@ -45,7 +45,7 @@ class Run:
     def strike(self, number: int, blow: Callable[[], object]) -> None:
         """Let it befall when the play stands before that task."""
         held = self.place / f"{number}.held"
-        wait_for(f"cue {number}", lambda: held.exists() or self.process.poll() is not None, 120)
+        wait_for(f"cue {number}", lambda: held.exists() or self.process.poll() is not None, 300)
         assert held.exists(), f"the play ended before cue {number}:\n{self.process.communicate()[0]}"
         blow()
         (self.place / f"{number}.go").touch()
@@ -93,8 +93,8 @@ class Cast:
             "ANSIBLE_CALLBACKS_ENABLED": "llmops.vllm.report,stagehand",
             "VLLM_REPORT_DIRECTORY": str(self.reports),
             "ANSIBLE_FORKS": str(len(self.fleet.hosts)),
-            # As ansible.cfg has it, but noticed within 3 s.
-            "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=1 -o ServerAliveCountMax=3",
+            # As ansible.cfg has it, but noticed within 5 s.
+            "ANSIBLE_SSH_ARGS": "-o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=1 -o ServerAliveCountMax=5",
         }
         serving = Serving(self.fleet, double.VENV, HOME, MODELS, environment)
         limit = ["--limit", ",".join(hosts)] if hosts else []

@@ -111,7 +111,7 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
         _host(
             "home-full",
             "The disk of vllm_home is full",
-            "No space left on device … Free some space",
+            "/opt/vllm/builds … No space left on device",
             "with space it is deployed",
         ),
         _host(
@@ -141,7 +141,7 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
         _host(
             "target-truncated",
             "The target's config.json is cut short",
-            "target/config.json is no JSON, or cut short … etch it again",
+            "target/config.json is no JSON, or cut short … Fetch it again",
             "fetched again, it is deployed",
         ),
         _host(
@@ -424,7 +424,10 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
             "moved away, it is deployed",
         ),
         _host(
-            "log-is-a-file", "A file lies in the place of log/", "/log: … move it away", "moved away, it is deployed"
+            "log-is-a-file",
+            "A file lies in the place of log/",
+            "/log: A file, or a link … move it away. Nothing was stopped or started.",
+            "moved away, it is deployed",
         ),
         _host(
             "log-full",
@@ -441,7 +444,7 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
         _host(
             "run-read-only",
             "It is mounted read-only",
-            "server.pid.lock: Read-only file system. Mount its disk for writing",
+            "run: Read-only file system. Mount its disk for writing … Nothing was stopped or started.",
             "mounted for writing, it is started",
         ),
         _meanwhile(
@@ -459,7 +462,7 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
         _meanwhile(
             "release-gone-meanwhile",
             "Somebody removes the release while the run is under way",
-            "launch.py",
+            "There is no … launch.py",
             "it is written anew, and the server runs",
         ),
         _meanwhile(
@@ -563,13 +566,13 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
         _engine(
             "engine-frozen-loading",
             "It hangs while it loads",
-            "is not ready after 8 s: still loading the weights … Remedy:",
+            "is not ready after 15 s: still loading the weights … Remedy:",
             "it goes on when it can; else restart.yml starts it anew",
         ),
         _engine(
             "engine-frozen-first-token",
             "It hangs at its first token",
-            "…",
+            "127.0.0.1:18500 does not answer. timed out … read the server's log",
             "it goes on when it can; else restart.yml starts it anew",
         ),
         _engine(
@@ -579,7 +582,7 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
             "it goes on when it can; else restart.yml starts it anew",
         ),
         _serving(
-            "server-frozen", "It hangs between two runs", "…", "it goes on when it can; else restart.yml starts it anew"
+            "server-frozen", "It hangs between two runs", "127.0.0.1:18500 does not answer. timed out … read the server's log", "it goes on when it can; else restart.yml starts it anew"
         ),
         Fault(
             "dies-unseen",
@@ -635,12 +638,6 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
         ),
     ),
     "Log and measurement": (
-        _meanwhile(
-            "log-full-meanwhile",
-            "The disk of the log fills up while the server starts",
-            "…",
-            "with space it is started",
-        ),
         _serving("log-gone", "Somebody removes the log of a server that runs", "", "nothing is left to do"),
         _meanwhile(
             "clock-jumps-meanwhile",

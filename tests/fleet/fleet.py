@@ -96,7 +96,8 @@ class Fleet:
                 },
             }
         }
-        path.write_text(yaml.safe_dump(inventory, sort_keys=False))
+        if not path.exists():  # a play may be reading it
+            path.write_text(yaml.safe_dump(inventory, sort_keys=False))
         return path
 
     def close(self) -> None:

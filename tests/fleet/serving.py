@@ -9,6 +9,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -62,8 +63,10 @@ class Serving:
 
     def start(self, playbook: str, *options: str, by: Sequence[str] = (), **more: object) -> subprocess.Popen[str]:
         """by: the words of a program that runs what comes after them."""
-        extra = self.fleet.home / "variables.json"  # not an argument, or a key in it would be in ps of this machine
-        extra.write_text(json.dumps({**variables(self.home, self.venv, self.models), **more}))
+        # Not an argument, or a key in it would be in ps of this machine.
+        descriptor, extra = tempfile.mkstemp(dir=self.fleet.home, suffix=".json")
+        with open(descriptor, "w") as f:
+            json.dump({**variables(self.home, self.venv, self.models), **more}, f)
         return subprocess.Popen(
             [
                 *by,

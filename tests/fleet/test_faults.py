@@ -26,12 +26,12 @@ HOSTS = 16
 SERVERS = f"pgrep -f '^{VENV}/bin/python {VENV}/bin/vllm serve'"
 # What a host holds that nobody may lose: path, and a digest of so many bytes of it as are asked about.
 WITNESS = """
-import glob, hashlib, json, os, sys
+import hashlib, json, os, sys
 known = json.loads(sys.argv[1])
-inside = [p for r in sys.argv[2:] for p in glob.glob(r + "/**", recursive=True) if os.path.isfile(p) and "/cache/" not in p]
+inside = [os.path.join(d, name) for root in sys.argv[2:] for d, _, names in os.walk(root) for name in names if "/cache/" not in d]
 kept = [p for p in inside if os.path.basename(p) not in ("evidence.json", "server.pid", "server.pid.exit", "server.pid.lock")]
 told = {}
-for path in kept:
+for path in filter(os.path.isfile, kept):
     data = open(path, "rb").read()
     size = known.get(path, [len(data)])[0]
     told[path] = [size, hashlib.sha256(data[:size]).hexdigest()]
@@ -75,6 +75,7 @@ def deploys(sudo: str) -> str:
     )
 
 
+NO_DEPLOY = "pkill -KILL -u deploy || true; userdel -rf deploy || true"
 # What is wrong with a host that nobody deployed to before.
 HOST = {
     "no-such-name": Strike("", variables={"ansible_host": "gpu.nowhere.invalid"}),
@@ -82,13 +83,13 @@ HOST = {
     "no-python": Strike("cd /usr/bin; mkdir /away; mv python* /away", "mv /away/* /usr/bin; rmdir /away"),
     "no-sudo": Strike(
         deploys("mv /usr/bin/sudo /usr/bin/away"),
-        "mv /usr/bin/away /usr/bin/sudo; userdel deploy",
+        f"mv /usr/bin/away /usr/bin/sudo; {NO_DEPLOY}",
         variables={"ansible_user": "deploy", "ansible_become": True},
     ),
     "sudo-wants-a-password": Strike(
-        deploys("true"), "userdel deploy", variables={"ansible_user": "deploy", "ansible_become": True}
+        deploys("true"), NO_DEPLOY, variables={"ansible_user": "deploy", "ansible_become": True}
     ),
-    "not-root": Strike(deploys("userdel vllm || true"), "userdel deploy", variables={"ansible_user": "deploy"}),
+    "not-root": Strike(deploys("userdel vllm || true"), NO_DEPLOY, variables={"ansible_user": "deploy"}),
     "no-such-user": Strike("", variables={"vllm_user": "nobody-knows", "vllm_host_create_user": False}),
     "home-read-only": Strike(f"mkdir {HOME}; mount -t tmpfs -o ro tmpfs {HOME}", f"umount {HOME}"),
     "home-of-the-connection-read-only": Strike(
@@ -137,7 +138,7 @@ HOST = {
         "umount /tmp /var/tmp /dev/shm",
     ),
     "umask": Strike("cp /root/.bashrc /keep; sed -i '1i umask 077' /root/.bashrc", "mv /keep /root/.bashrc"),
-    "home-is-a-link": Strike(f"mkdir /data; ln -s /data {HOME}", f"rm {HOME}; mv /data {HOME}"),
+    "home-is-a-link": Strike(f"mkdir /data; ln -s /data {HOME}"),
     "clock-behind": Strike(lambda host: clock.shift(host, -86400 * 400), clock.right),
 }
 
@@ -193,7 +194,7 @@ ENGINE = {
     "engine-killed-compiling": ("Dynamo bytecode", kill(9), {}),
     "engine-killed-listening": ("Starting vLLM server", kill(9), {}),
     "engine-stopped-loading": ("Starting to load model", kill(15), {}),
-    "engine-frozen-loading": ("Starting to load model", kill(19), {"vllm_serve_timeout": 8}),
+    "engine-frozen-loading": ("Starting to load model", kill(19), {"vllm_serve_timeout": 15}),
     "engine-killed-first-token": ("the first answer", kill(9), {}),
     "engine-frozen-first-token": ("the first answer", kill(19), {"vllm_serve_token_timeout": 5}),
     "engine-killed-verifying": ("a later answer", kill(9), {}),
@@ -223,11 +224,14 @@ MEANWHILE = {
     "release-gone-meanwhile": ("start", Strike(f"rm -r {INSTANCE}/releases/*")),
     "port-taken-meanwhile": (
         "start",
-        Strike("setsid python3 -m http.server 18500 --bind 127.0.0.1 >/dev/null 2>&1 &", "pkill -f http.server"),
+        Strike(
+            "setsid python3 -m http.server 18500 --bind 127.0.0.1 >/dev/null 2>&1 </dev/null & "
+            "until ss -ltn | grep -q :18500; do sleep 0.05; done",
+            "pkill -f http[.]server",
+        ),
     ),
     "clock-jumps-meanwhile": ("wait", Strike(lambda host: clock.shift(host, 86400), clock.right)),
     "evidence-full-meanwhile": ("verify", full(f"{INSTANCE}/releases")),
-    "log-full-meanwhile": ("wait", full(f"{INSTANCE}/log")),
 }
 
 
@@ -245,6 +249,8 @@ class Batch:
     again: Ended | None = None
     known: dict[str, dict[str, list]] = dataclasses.field(default_factory=dict)
     lost: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    served: dict[str, list[str]] = dataclasses.field(default_factory=dict)
+    """The servers before the play and after it, of a row where there was one."""
 
     @classmethod
     def of(cls, cast: Cast, names: Sequence[str], fresh: bool = True) -> Batch:
@@ -263,6 +269,8 @@ class Batch:
         for name, host in self.hosts.items():
             if not self.again.how(host.name):
                 told, left = witness(host, self.known[name])
+                proven = json.loads(host.console(f"cat {INSTANCE}/current/evidence.json").stdout)["verdict"] == "pass"
+                left += [] if proven else ["the proof"]
                 self.lost[name] = [path for path, digest in self.known[name].items() if told.get(path) != digest] + left
         return self
 
@@ -273,6 +281,7 @@ class Batch:
         print(f"{name}: {ended.how(host) or 'ended well'}: {ended.said(host)}")
         if row.says:
             assert ended.how(host), "it was to fail"
+            assert len(set(self.served.get(name, [""]))) == 1, "what served before serves on"
             assert matches(row.says, ended.said(host)), ended.said(host)
         else:
             assert not ended.how(host), ended.said(host)
@@ -283,7 +292,8 @@ class Batch:
 def witness(host: Host, known: Mapping[str, list] | None = None) -> tuple[dict[str, list], list[str]]:
     told, left = json.loads(
         host.console(
-            f'python3 -c {shlex.quote(WITNESS)} "$1" {MODELS} {HOME}/overlays {HOME}/instances', json.dumps(known or {})
+            f'python3 -c {shlex.quote(WITNESS)} "$1" {MODELS} {HOME}/overlays {HOME}/instances/default',
+            json.dumps(known or {}),
         ).stdout
     )
     return told, left
@@ -299,8 +309,12 @@ def host_batch(cast: Cast, names: Sequence[str], fresh: bool) -> Batch:
     batch = Batch.of(cast, names, fresh)
     for name, host in batch.hosts.items():
         act(strikes[name].do, host)
+    if not fresh:
+        batch.served = {name: [host.console(SERVERS, check=False).stdout] for name, host in batch.hosts.items()}
     first = cast.play(hosts={host.name: strikes[name].variables for name, host in batch.hosts.items()})
     batch.first = dict.fromkeys(names, first)
+    for name, told in batch.served.items():
+        told.append(batch.hosts[name].console(SERVERS, check=False).stdout)
     for name, host in batch.hosts.items():
         act(strikes[name].undo, host)
     return batch.once_more(cast)

@@ -53,8 +53,8 @@ class Kept(Supervisor):
         if "{n}" not in self.log and os.path.lexists(self.log):
             return f"The log {self.log} is there already, and each launch has its own: put {{n}} into its name, or move it away."
         # What can't be logged, or recorded, would take the place of a server that runs.
-        full = refusals.no_room(os.path.dirname(self.log)) or refusals.no_room(os.path.dirname(self.pidfile))
-        return full or rehearsal.hindrance(self.wanted, self.chdir, self.user)
+        nowhere = refusals.no_place(os.path.dirname(self.log)) or refusals.no_place(os.path.dirname(self.pidfile))
+        return nowhere or rehearsal.hindrance(self.wanted, self.chdir, self.user)
 
     def members(self) -> list[int]:
         return processes.session_members(self.record) if self.record else []

@@ -34,6 +34,19 @@ def told(error: OSError, place: str) -> str:
     return f"{where}: {why}. {remedy}." if remedy else f"{where}: {why}."
 
 
+def no_place(directory: str) -> str:
+    """Why nothing can be put into a directory, which need not be there yet; empty if something can."""
+    while not os.path.lexists(directory) and os.path.dirname(directory) != directory:
+        directory = os.path.dirname(directory)
+    if not os.path.isdir(directory):
+        return f"{directory}: {IN_THE_WAY}."
+    if os.statvfs(directory).f_flag & os.ST_RDONLY:
+        return f"{directory}: {os.strerror(errno.EROFS)}. {REMEDIES[errno.EROFS]}."
+    if not os.access(directory, os.W_OK | os.X_OK):
+        return f"{directory}: {os.strerror(errno.EACCES)}. {REMEDIES[errno.EACCES]}."
+    return no_room(directory)
+
+
 def no_room(path: str) -> str:
     """Why nothing more can be written at a path, which need not be there yet; empty if something can."""
     while not os.path.exists(path) and os.path.dirname(path) != path:

@@ -195,7 +195,8 @@ class Current(NamedTuple):
 def current(instance: str) -> Current:
     evidence = files.read_json(os.path.join(instance, "current", "evidence.json"))
     content = files.read_json(os.path.join(instance, "current", "release.json"))
-    return Current(content, evidence.get("verdict") == "pass", evidence.get("measured") or {})
+    # Of a release that can't be told nothing is proven: there would be no name to go back to.
+    return Current(content, "id" in content and evidence.get("verdict") == "pass", evidence.get("measured") or {})
 
 
 def _json(data: Any) -> bytes:

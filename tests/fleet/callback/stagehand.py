@@ -1,6 +1,7 @@
 """Lets a test strike at a named task of a play, and tells it what became of each task on each host.
 
-STAGEHAND names a directory: `cues.json` there lists names of tasks, in order, and the play stands still before each of them, from the making of `<n>.held` to that of `<n>.go`. What ended badly is written to `ended.jsonl`, and the recap to `recap.json`.
+STAGEHAND names a directory: `cues.json` there lists names of tasks, in order, and the play stands still before each of them, from the
+making of `<n>.held` to that of `<n>.go`. What ended badly is written to `ended.jsonl`, and the recap to `recap.json`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from pathlib import Path
 
 from ansible.plugins.callback import CallbackBase
 
-PATIENCE = 120  # seconds that a test may take to strike
+PATIENCE = 300  # seconds that a test may take to strike
 
 DOCUMENTATION = """
 name: stagehand

@@ -204,12 +204,13 @@ def closed(tmp_path):
     ("wanted", "cause"),
     [
         ({"argv": ["/nowhere/python", "launch.py"]}, "There is no program /nowhere/python on this host."),
+        ({"argv": [sys.executable, "/nowhere/r1/launch.py"]}, "There is no /nowhere/r1/launch.py."),
         ({"argv": server("other"), "chdir": "/nowhere"}, "There is no directory /nowhere to start in."),
         ({"argv": server("other"), "user": "nobody-by-this-name"}, "There is no user nobody-by-this-name on this host"),
         ({"argv": ["{closed}", "-c", ""], "user": "nobody"}, "nobody may not run {closed}: "),
         ({"argv": server("other"), "log": "{there}"}, "The log {there} is there already"),
     ],
-    ids=["program", "directory", "user", "closed directory", "log"],
+    ids=["program", "script", "directory", "user", "closed directory", "log"],
 )
 def test_what_could_not_run_stops_nothing(process, tmp_path, closed, state, wanted, cause):
     if "nobody" in str(wanted) and os.geteuid() != 0:
