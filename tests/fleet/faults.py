@@ -582,7 +582,10 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
             "it goes on when it can; else restart.yml starts it anew",
         ),
         _serving(
-            "server-frozen", "It hangs between two runs", "127.0.0.1:18500 does not answer. timed out … read the server's log", "it goes on when it can; else restart.yml starts it anew"
+            "server-frozen",
+            "It hangs between two runs",
+            "127.0.0.1:18500 does not answer. timed out … read the server's log",
+            "it goes on when it can; else restart.yml starts it anew",
         ),
         Fault(
             "dies-unseen",
@@ -700,7 +703,8 @@ def render() -> str:
         parts.append(f"\n## {title}\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in table))
     files = sorted({f.test.partition("::")[0] for f in FAULTS})
     parts.append(
-        f"\n{len(FAULTS)} faults. The last column is the row's name in `tests/fleet/faults.py`, which says what test proves it. The tests are in "
+        f"\n{len(FAULTS)} faults. The last column is the row's name in `tests/fleet/faults.py`, which says what test proves it. "
+        "The tests are in "
         + ", ".join(f"[{name}](../{name})" for name in files)
         + ". How the faults are made is told in [tests/fleet](../tests/fleet/README.md).\n"
     )
