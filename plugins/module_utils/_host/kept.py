@@ -15,7 +15,14 @@ import sys
 import time
 from typing import IO, Any, cast
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import keeper, processes, programs, refusals, rehearsal, stopping
+from ansible_collections.llmops.vllm.plugins.module_utils._host import (
+    keeper,
+    processes,
+    programs,
+    refusals,
+    rehearsal,
+    stopping,
+)
 from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import Supervisor, SupervisorError
 
 KEEPER = "import json, sys; exec(json.loads(sys.stdin.readline()))  # keeps a server and its exit code"
