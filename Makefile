@@ -5,14 +5,16 @@
 #   make demo KEEP=1   the same, and the good server stays up
 #   make stop          end all that runs under .demo
 #   make setup         only the controller, for .venv/bin/ansible-playbook
-#   make test          lint, sanity, unit, world, engine
+#   make test          lint, sanity, unit, world, engine, faults
 #   make lint          ruff, mypy, yamllint, ansible-lint, shellcheck
 #   make sanity        ansible-test sanity, with no rule ignored
 #   make unit          the unit tests
 #   make world         the collection as a tarball, under what AWX runs it with, and over the ansible-cores and Pythons that the machine has
 #   make engine        the real engine, driven by the playbooks
-#   make fleet         a fleet of real hosts; needs root and systemd-nspawn
+#   make faults        what befalls a fleet of real hosts; skipped where there is no root or no systemd-nspawn
+#   make fleet         all that the fleet is used for, but what takes long
 #   make test-long     what takes longer: real builds, every wrong value on the engine, servers on the fleet, reports in Chromium
+#   make bench         every figure of docs/benchmarks.md, measured anew; BENCH=rerun for one part
 #   make docs          the handbook and the reference as a site, .docs/html/index.html
 #   make tested        all tests of real engines, hosts and browsers, and their record, docs/tested.md; more than an hour
 #   make pages         write the pages of docs/ anew that are made of data
@@ -30,7 +32,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo stop test test-long lint sanity unit world engine fleet docs pages tested check clean
+.PHONY: help setup demo stop test test-long lint sanity unit world engine faults fleet bench docs pages tested check clean
 
 help:
 	@sed -n 's/^#   /  /p' Makefile
@@ -57,6 +59,11 @@ $(LINK):
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/docs.txt
 	@touch $@
 
+.venv/bench: requirements/bench.txt .venv/test
+	@echo "Adding the tools of the benchmarks to .venv ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/bench.txt
+	@touch $@
+
 setup: .venv/controller | $(LINK)
 
 demo: .venv/controller | check $(LINK)
@@ -77,7 +84,7 @@ stop: .venv/controller | $(LINK)
 	  grep -q SUCCESS <<< "$$said" || echo "Ended what $$pidfile tells of."; \
 	done
 
-test: lint sanity unit world engine
+test: lint sanity unit world engine faults
 
 lint: .venv/test | $(LINK)
 	ruff check .
@@ -99,6 +106,9 @@ world: .venv/test | $(LINK)
 
 engine: .venv/test | check $(LINK)
 	pytest tests/e2e -m "not long"
+
+faults: .venv/test | $(LINK)
+	pytest tests/fleet/test_faults.py
 
 fleet: .venv/test | $(LINK)
 	pytest tests/fleet -m "not long"
@@ -127,6 +137,9 @@ tested: .venv/test | check $(LINK)
 
 pages: .venv/test | $(LINK)
 	python tests/unit/docs/rendered.py
+
+bench: .venv/bench | check $(LINK)
+	PYTHONPATH=$(CURDIR)/.collections python -m ansible_collections.llmops.vllm.tests.bench $(BENCH)
 
 clean: | $(LINK)
 	@if [ -x $(BIN)/ansible-playbook ]; then $(MAKE) --no-print-directory stop; fi

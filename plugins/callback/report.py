@@ -53,6 +53,7 @@ from typing import Any, Callable
 from ansible import context
 from ansible.plugins.callback import CallbackBase
 
+from ansible_collections.llmops.vllm.plugins.module_utils._host import refusals
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.files import Files
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.record import Run
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.recorder import Recorder, Result
@@ -77,7 +78,8 @@ def _harmless(method: Callable[..., None]) -> Callable[..., None]:
                 method(self, *args, **kwargs)
             except Exception as e:
                 self.broken = True
-                self._display.warning(f"There will be no report of this run: {type(e).__name__}: {e}")
+                why = refusals.told(e, "the report") if isinstance(e, OSError) else f"{type(e).__name__}: {e}"
+                self._display.warning(f"There will be no report of this run: {why}")
 
     return tried
 

@@ -158,7 +158,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import asking, overlay
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
-from ansible_collections.llmops.vllm.plugins.module_utils._host import files
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, refusals
 
 
 def difference(before: str, after: str, old: str, new: str) -> dict[str, str]:
@@ -244,8 +244,8 @@ def main() -> None:
     except RefusedError as e:
         module.fail_json(msg=f"{e}.", **judged.as_found())
     except OSError as e:
-        where = e.filename or dest or judged.drafter.path
-        module.fail_json(msg=f"{where}: {e.strerror}. The drafter is as it was.", **judged.as_found())
+        where = os.path.dirname(dest or judged.drafter.path)
+        module.fail_json(msg=f"{refusals.told(e, where)} The drafter is as it was.", **judged.as_found())
     module.exit_json(**{**judged.public(), **written})
 
 

@@ -98,7 +98,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import files, locks, processes, stopping
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, locks, processes, refusals, stopping
 from ansible_collections.llmops.vllm.plugins.module_utils._host.kept import Kept
 from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import SupervisorError
 from ansible_collections.llmops.vllm.plugins.module_utils._models import package, serving, snapshot
@@ -142,7 +142,7 @@ def main() -> None:
     except (SupervisorError, KeyError) as e:
         module.fail_json(msg=str(e))
     except OSError as e:
-        module.fail_json(msg=f"{e.filename or job}: {e.strerror}.")
+        module.fail_json(msg=refusals.told(e, job))
     module.exit_json(**result)
 
 

@@ -27,6 +27,9 @@ options:
   pidfile:
     description: The pid file of M(llmops.vllm.vllm_process).
     type: path
+  release:
+    description: The release that has to run. If another one does, the module fails.
+    type: str
   generate:
     description: Whether to ask for one token.
     type: bool
@@ -126,6 +129,7 @@ def main() -> None:
             "instance": {"type": "path", "required": True},
             "unit": {"type": "str"},
             "pidfile": {"type": "path"},
+            "release": {"type": "str"},
             "generate": {"type": "bool", "default": False},
             "api_key": {"type": "str", "no_log": True},
             "timeout": {"type": "float", "default": 60},
@@ -140,6 +144,12 @@ def main() -> None:
         found = look(p["instance"], supervisor)
     except SupervisorError as e:
         module.fail_json(msg=str(e))
+    if p["release"] and found["running"] not in (None, p["release"]) and not module.check_mode:
+        module.fail_json(
+            msg=f"What runs is {found['running']} and not {p['release']}: another run, or a person, works on this instance. "
+            "See to it that one does, and run this again.",
+            **found,
+        )
     if p["generate"] and not module.check_mode:
         try:
             found["models"] = ask(found, supervisor.members(), p["api_key"], p["timeout"])

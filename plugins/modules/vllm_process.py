@@ -181,7 +181,14 @@ from typing import Any, NoReturn
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import leftovers, locks, ports, processes, stopping
+from ansible_collections.llmops.vllm.plugins.module_utils._host import (
+    leftovers,
+    locks,
+    ports,
+    processes,
+    refusals,
+    stopping,
+)
 from ansible_collections.llmops.vllm.plugins.module_utils._host.kept import Kept
 from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import Supervisor, SupervisorError
 from ansible_collections.llmops.vllm.plugins.module_utils._host.systemd import Unit
@@ -330,9 +337,8 @@ def main() -> None:
                 result["left"] = [] if module.check_mode else server.left()
     except SupervisorError as e:
         module.fail_json(msg=str(e))
-    except PermissionError as e:
-        what = f"{e.filename}: {e.strerror}" if e.filename else e.strerror
-        module.fail_json(msg=f"{what}. It belongs to another user: connect as that user, or as root (become).")
+    except OSError as e:
+        module.fail_json(msg=refusals.told(e, p["pidfile"] or p["unit"]))
     module.exit_json(**result)
 
 

@@ -109,7 +109,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import trial
-from ansible_collections.llmops.vllm.plugins.module_utils._host import release
+from ansible_collections.llmops.vllm.plugins.module_utils._host import refusals, release
 
 
 def main() -> None:
@@ -131,11 +131,12 @@ def main() -> None:
     except release.ReleaseError as e:
         module.fail_json(msg=f"{e} Nothing was written.")
     except OSError as e:
-        module.fail_json(msg=f"The release could not be written to {e.filename or p['instance']}: {e.strerror}.")
+        module.fail_json(msg=f"The release could not be written. {refusals.told(e, p['instance'])}")
     module.exit_json(**result)
 
 
 def write(module: AnsibleModule, instance: str, wanted: release.Release, user: str) -> dict[str, Any]:
+    release.refuse_what_is_no_link(instance)
     described = wanted.described
     path = os.path.join(instance, "releases", described["id"])
     try:

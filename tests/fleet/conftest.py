@@ -7,20 +7,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from ansible_collections.llmops.vllm.tests.fleet.base import lacks
-from ansible_collections.llmops.vllm.tests.fleet.fleet import Fleet
+from ansible_collections.llmops.vllm.tests.fleet.fleet import Fleet, unable
 
 
 @pytest.fixture(scope="module")
 def fleets(request: pytest.FixtureRequest) -> Iterator[Callable[..., Fleet]]:
-    if lack := lacks():
-        pytest.skip(lack)
-
     capture = request.config.pluginmanager.getplugin("capturemanager")
 
     def say(line: str) -> None:
         with capture.global_and_fixture_disabled():
             print(line, flush=True)
 
+    if lack := unable(say):
+        pytest.skip(lack)
     with contextlib.ExitStack() as made:
         yield lambda *counts, **options: made.enter_context(Fleet(*counts, say=say, **options))

@@ -11,7 +11,7 @@ from types import TracebackType
 
 import yaml
 
-from .base import base
+from .base import base, lacks
 from .host import Host
 from .lease import Lease
 
@@ -96,7 +96,8 @@ class Fleet:
                 },
             }
         }
-        path.write_text(yaml.safe_dump(inventory, sort_keys=False))
+        if not path.exists():  # a play may be reading it
+            path.write_text(yaml.safe_dump(inventory, sort_keys=False))
         return path
 
     def close(self) -> None:
@@ -110,6 +111,28 @@ class Fleet:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+_found: list[str] = []
+
+
+def unable(say: Callable[[str], None] = print) -> str:
+    """Why this machine can have no fleet; nothing if it can, which is tried once: tools alone don't make a host boot."""
+    if not _found:
+        _found.append(lacks() or _tried(say))
+    return _found[0]
+
+
+def _tried(say: Callable[[str], None]) -> str:
+    try:
+        with Fleet(systemd=1, plain=0, say=say):
+            return ""
+    except (
+        OSError,
+        RuntimeError,
+        subprocess.SubprocessError,
+    ) as error:  # a host that doesn't come up is a TimeoutError
+        return f"a host was tried, and did not come up on this machine: {' '.join(str(error).split())[-500:]}"
 
 
 def _raise_inotify() -> None:

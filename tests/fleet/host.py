@@ -9,7 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .lease import Lease
@@ -28,12 +28,13 @@ if [ "$(findmnt --noheadings --output FSTYPE --mountpoint "$path")" != tmpfs ]; 
   disk=$(mktemp -d)
   mount -t tmpfs -o size=50%,nr_inodes=0 disk "$disk"
   cp -a "$path" "$disk/data"
+  head -c 4096 /dev/zero >"$disk/filler" # no file system is smaller than a page
   mount --bind "$disk/data" "$path"
   umount "$disk"
   rmdir "$disk"
 fi
 used=$(df --block-size=1 --output=used "$path" | tail -n 1)
-mount -o "remount,size=$((used + free > 0 ? used + free : 1))" "$path"
+mount -o "remount,size=$((used + free))" "$path"
 """
 
 
@@ -139,13 +140,18 @@ class Host:
             raise RuntimeError(f"{self.name} isn't running")
         return init
 
-    def _init(self) -> int | None:
+    def pids(self) -> Iterator[int]:
+        """All that runs on it, as this machine counts."""
         for group in self._cgroups:
             for directory, _unused, _unused in os.walk(group):
                 with contextlib.suppress(OSError):  # groups and processes come and go
-                    for pid in Path(directory, "cgroup.procs").read_text().split():
-                        if _numbers(pid)[2:] == ["1"]:  # boot.sh's namespace lies between
-                            return int(pid)
+                    yield from map(int, Path(directory, "cgroup.procs").read_text().split())
+
+    def _init(self) -> int | None:
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                if _numbers(pid)[2:] == ["1"]:  # boot.sh's namespace lies between
+                    return pid
         return None
 
     def _lets_in(self) -> bool:
@@ -169,10 +175,14 @@ class Host:
         )
         return _judged(done, check)
 
+    def within(self, command: str, *words: str) -> list[str]:
+        """The command line of a shell in it, not over the network. The words are the command's $1, $2 ..."""
+        return ["nsenter", f"--target={self.pid}", *INSIDE, "sh", "-ec", command, "sh", *words]
+
     def console(self, command: str, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Not over the network. The words are the command's $1, $2 ..."""
+        """What it says there."""
         done = subprocess.run(
-            ["nsenter", f"--target={self.pid}", *INSIDE, "sh", "-ec", command, "sh", *words],
+            self.within(command, *words),
             env={"PATH": PATH, "HOME": "/root"},
             capture_output=True,
             text=True,
@@ -205,7 +215,7 @@ class Host:
         self.console('mount -o remount,size=50% "$1"', path)
 
 
-def _numbers(pid: str) -> list[str]:
+def _numbers(pid: int) -> list[str]:
     """What the process is called in each namespace that counts it, from the outside in."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("NSpid:"):

@@ -9,7 +9,8 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -41,9 +42,10 @@ class Serving:
     """A fleet that can serve the tiny pair. home: vllm_home; models: where the pair lies on each host."""
 
     fleet: Fleet
-    venv: Path
+    venv: Path | str
     home: str
     models: str
+    environment: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def on(cls, fleets: Callable[..., Fleet], home: str, models: str, **counts: int) -> Serving:
@@ -56,48 +58,66 @@ class Serving:
         fleet = fleets(**counts, binds=[build, python, PAIR])
         for host in fleet.hosts:
             host.run("chmod a+x /root")  # the Python may lie there
-            host.run(f"mkdir -p {shlex.quote(models)} && cp -r {shlex.quote(str(PAIR))}/* {shlex.quote(models)}")
+            lay(host, models)
         return cls(fleet, venv, home, models)
 
-    def start(self, playbook: str, *options: str, **variables: object) -> subprocess.Popen[str]:
-        common = {
-            "vllm_home": self.home,
-            "vllm_build_mode": "existing",
-            "vllm_build_venv": str(self.venv),
-            "vllm_models_target": {"path": f"{self.models}/target"},
-            "vllm_models_drafter": {"path": f"{self.models}/drafter"},
-            "vllm_drafter_values": RIGHT,
-            "vllm_serve_port": 18500,
-            "vllm_serve_timeout": 600,
-            "vllm_serve_speculative": {"num_speculative_tokens": 7},
-            "vllm_serve_args": ARGS,
-            "vllm_verify_acceptance_length": 7,
-            "vllm_verify_prompts": [f"Recite chapter {n}" for n in range(8)],
-            "vllm_verify_max_tokens": 400,
-            "vllm_verify_unique_prefix": False,
-        }
-        extra = self.fleet.home / "variables.json"  # not an argument, or a key in it would be in ps of this machine
-        extra.write_text(json.dumps({**common, **variables}))
+    def start(self, playbook: str, *options: str, by: Sequence[str] = (), **more: object) -> subprocess.Popen[str]:
+        """by: the words of a program that runs what comes after them."""
+        # Not an argument, or a key in it would be in ps of this machine.
+        descriptor, extra = tempfile.mkstemp(dir=self.fleet.home, suffix=".json")
+        with open(descriptor, "w") as f:
+            json.dump({**variables(self.home, self.venv, self.models), **more}, f)
         return subprocess.Popen(
             [
+                *by,
                 Path(sys.executable).with_name("ansible-playbook"),
                 f"playbooks/{playbook}.yml",
                 *("-i", self.fleet.inventory, "-e", f"@{extra}", *options),
             ],
             cwd=CLONE,
-            env={**os.environ, "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"), "ANSIBLE_NOCOLOR": "1"},
+            env={
+                **os.environ,
+                "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"),
+                "ANSIBLE_NOCOLOR": "1",
+                **self.environment,
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
 
-    def play(self, playbook: str, *options: str, well: bool = True, **variables: object) -> str:
+    def play(self, playbook: str, *options: str, well: bool = True, **more: object) -> str:
         """What the playbook said; it must have gone well, or not."""
-        with self.start(playbook, *options, **variables) as run:
+        with self.start(playbook, *options, **more) as run:
             said = run.communicate()[0]
         print(said)
         assert (run.returncode == 0) == well, f"{playbook} ended with {run.returncode}"
         return said
+
+
+def variables(home: str, venv: Path | str, models: str) -> dict[str, object]:
+    """For the pair, mended and measured."""
+    return {
+        "vllm_home": home,
+        "vllm_build_mode": "existing",
+        "vllm_build_venv": str(venv),
+        "vllm_models_target": {"path": f"{models}/target"},
+        "vllm_models_drafter": {"path": f"{models}/drafter"},
+        "vllm_drafter_values": RIGHT,
+        "vllm_serve_port": 18500,
+        "vllm_serve_timeout": 600,
+        "vllm_serve_speculative": {"num_speculative_tokens": 7},
+        "vllm_serve_args": ARGS,
+        "vllm_verify_acceptance_length": 7,
+        "vllm_verify_prompts": [f"Recite chapter {n}" for n in range(8)],
+        "vllm_verify_max_tokens": 400,
+        "vllm_verify_unique_prefix": False,
+    }
+
+
+def lay(host: Host, models: str) -> None:
+    """The pair, where the host may write to it."""
+    host.run(f"mkdir -p {shlex.quote(models)} && cp -r {shlex.quote(str(PAIR))}/* {shlex.quote(models)}")
 
 
 def served(host: Host) -> dict[int, str]:

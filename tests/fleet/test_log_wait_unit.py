@@ -155,3 +155,16 @@ def test_stopped(server):
 def test_there_is_no_such_unit(server):
     told = server.told(unit="nothing.service", timeout=0)
     assert told["failed"] and told["msg"] == "There is no unit nothing.service on this host."
+
+
+def test_dead_before_anybody_looked(server):
+    """It waits to be started again, and what it said before its end still counts."""
+    slow = f"/run/systemd/system/{UNIT}.d"
+    server.host.run(f"mkdir -p {slow} && printf '[Service]\\nRestartSec=60s\\n' > {slow}/slow.conf")
+    server.live(((LOGS / "port-in-use.log").read_text(), "", "exit 1"))
+    state = f"systemctl show --property SubState --value {UNIT}"
+    wait_for("systemd waits before the next start", lambda: server.host.run(state).stdout == "auto-restart\n")
+    told = server.told()
+    server.host.run(f"rm -r {slow} && systemctl daemon-reload")
+    assert told["verdict"] == "failed"
+    assert "address already in use" in told["msg"]

@@ -81,7 +81,9 @@ def read_config(path: str) -> tuple[str, dict[str, Any]]:
     except UnicodeDecodeError as e:
         raise RefusedError(f"{path} is not UTF-8: {e.reason} at byte {e.start}") from None
     except json.JSONDecodeError as e:
-        raise RefusedError(f"{path} is no JSON, or cut short: {e.msg} at line {e.lineno}") from None
+        raise RefusedError(
+            f"{path} is no JSON, or cut short: {e.msg} at line {e.lineno}. Mend it, or fetch it again"
+        ) from None
     except (ValueError, RecursionError) as e:
         raise RefusedError(f"{path} is no usable JSON: {e}") from None
     if not isinstance(config, dict):

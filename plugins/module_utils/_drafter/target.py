@@ -138,7 +138,7 @@ def _json(path: str) -> dict[str, Any] | None:
     try:
         found = json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError):
-        raise RefusedError(f"{path} is no JSON, or cut short") from None
+        raise RefusedError(f"{path} is no JSON, or cut short. Fetch it again") from None
     if not isinstance(found, dict):
         raise RefusedError(f"{path} is no JSON object")
     if unusable(found):

@@ -201,7 +201,9 @@ def _read_header(path: str, name: str) -> tuple[dict[str, Tensor], str]:
         raise RefusedError(f"{path} is no safetensors file: {size} bytes are too few for a header")
     (length,) = struct.unpack("<Q", start)
     if length > size - 8:
-        raise RefusedError(f"{path} is broken or cut short: a header of {length} bytes in a file of {size}")
+        raise RefusedError(
+            f"{path} is broken or cut short: a header of {length} bytes in a file of {size}. Fetch it again"
+        )
     if length > _LIMIT:
         raise RefusedError(f"{path} is broken: a header of {length} bytes is beyond the format's limit")
     raw = _read_start(path, 8 + length)[0][8:]

@@ -21,7 +21,7 @@ def unreadable(directories: list[str]) -> str:
         try:
             names = sorted(os.listdir(directory))
         except OSError as e:
-            return f"{directory} can't be read: {e.strerror}"
+            return f"{directory} can't be read: {e.strerror}. Open it to that user (chmod a+rX)"
         for path in (os.path.join(directory, name) for name in names):
             if not os.access(path, os.R_OK):
                 return f"{path} can't be read" + (

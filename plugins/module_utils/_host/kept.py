@@ -15,7 +15,14 @@ import sys
 import time
 from typing import IO, Any, cast
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import keeper, processes, programs, rehearsal, stopping
+from ansible_collections.llmops.vllm.plugins.module_utils._host import (
+    keeper,
+    processes,
+    programs,
+    refusals,
+    rehearsal,
+    stopping,
+)
 from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import Supervisor, SupervisorError
 
 KEEPER = "import json, sys; exec(json.loads(sys.stdin.readline()))  # keeps a server and its exit code"
@@ -52,7 +59,9 @@ class Kept(Supervisor):
     def hindrance(self) -> str:
         if "{n}" not in self.log and os.path.lexists(self.log):
             return f"The log {self.log} is there already, and each launch has its own: put {{n}} into its name, or move it away."
-        return rehearsal.hindrance(self.wanted, self.chdir, self.user)
+        # What can't be logged, or recorded, would take the place of a server that runs.
+        nowhere = refusals.no_place(os.path.dirname(self.log)) or refusals.no_place(os.path.dirname(self.pidfile))
+        return nowhere or rehearsal.hindrance(self.wanted, self.chdir, self.user)
 
     def members(self) -> list[int]:
         return processes.session_members(self.record) if self.record else []

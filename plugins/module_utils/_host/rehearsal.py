@@ -38,12 +38,22 @@ def _refused(program: str, script: str, chdir: str) -> str:
         return f"There is no directory {chdir} to start in."
     for path, right, word in ((chdir, os.X_OK, "enter"), (program, os.X_OK, "run"), (script, os.R_OK, "read")):
         if os.path.isabs(path) and (path != script or _is_file(path)) and not os.access(path, right):
+            if _missing(path):
+                return f"There is no {path}."
             return f"{me} may not {word} {path}{_because(path)}."
     return ""
 
 
 def _is_file(path: str) -> bool:
     return os.path.isfile(path) or not os.access(os.path.dirname(path), os.X_OK)
+
+
+def _missing(path: str) -> bool:
+    """Whether it is not there, rather than out of sight."""
+    above = os.path.dirname(path)
+    while not os.path.lexists(above):
+        path, above = above, os.path.dirname(above)
+    return not os.path.lexists(path) and os.access(above, os.X_OK)
 
 
 def _because(path: str) -> str:

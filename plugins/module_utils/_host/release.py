@@ -143,6 +143,7 @@ def write(instance: str, release: Release, ids: tuple[int, int] | None) -> None:
             if files.is_leftover(name):
                 shutil.rmtree(os.path.join(releases, name), ignore_errors=True)
         if os.path.isdir(final):
+            clear_torn_evidence(final)
             for name in differing(final, release, ids):
                 data, mode = release.files()[name]
                 files.write(os.path.join(final, name), data, mode=mode, owner=ids if mode == SECRET else None)
@@ -158,12 +159,29 @@ def write(instance: str, release: Release, ids: tuple[int, int] | None) -> None:
             raise
 
 
+def clear_torn_evidence(directory: str) -> None:
+    """Away with what is no evidence of anything, as a file cut short by a loss of power, or none would ever be written."""
+    evidence = os.path.join(directory, "evidence.json")
+    if os.path.lexists(evidence) and not files.read_json(evidence):
+        os.unlink(evidence)
+
+
 def make_cache(instance: str, user: str, ids: tuple[int, int] | None) -> None:
     """The only place where the server may write. Another user gets another one, since a server may still use the first's."""
     path = os.path.join(instance, "cache", user)
     os.makedirs(path, mode=0o755, exist_ok=True)
     if ids and os.lstat(path).st_uid != ids[0]:
         os.chown(path, *ids, follow_symlinks=False)
+
+
+def refuse_what_is_no_link(instance: str) -> None:
+    """Raises ReleaseError if what should point at a release is something else, which nobody may take away but who put it there."""
+    for name in ("current", "previous"):
+        path = os.path.join(instance, name)
+        if os.path.lexists(path) and not os.path.islink(path):
+            raise ReleaseError(
+                f"{path} is no link, though only one that points at a release belongs there: move it away."
+            )
 
 
 class Current(NamedTuple):
@@ -177,7 +195,8 @@ class Current(NamedTuple):
 def current(instance: str) -> Current:
     evidence = files.read_json(os.path.join(instance, "current", "evidence.json"))
     content = files.read_json(os.path.join(instance, "current", "release.json"))
-    return Current(content, evidence.get("verdict") == "pass", evidence.get("measured") or {})
+    # Of a release that can't be told nothing is proven: there would be no name to go back to.
+    return Current(content, "id" in content and evidence.get("verdict") == "pass", evidence.get("measured") or {})
 
 
 def _json(data: Any) -> bytes:

@@ -12,6 +12,7 @@ import signal
 import zlib
 from typing import Any
 
+from ansible_collections.llmops.vllm.plugins.module_utils._host import refusals
 from ansible_collections.llmops.vllm.plugins.module_utils._logs import patterns, report
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.causes import Trouble
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import mask
@@ -74,6 +75,9 @@ def _told(cause: Trouble) -> dict[str, Any]:
 
 def _hint(verdict: str, wait: Wait) -> str:
     """What to do where the log tells no cause: by how the process ended, or by the stage that never ends."""
+    full = refusals.no_room(str(wait.source)) if verdict not in ("ready", "stopped", "pending") else ""
+    if full and str(wait.source).startswith("/"):
+        return full
     if wait.missing:
         return f"{GONE} {patterns.KILLED}"
     if verdict in ("failed", "exited") and wait.exit:

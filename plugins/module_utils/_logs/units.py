@@ -95,5 +95,7 @@ def show(unit: str) -> dict[str, str]:
 def started(unit: str) -> float:
     """When a unit was started, in seconds since the epoch; 0 if systemd has forgotten it."""
     shown = show(unit)
-    times = [int(shown.get(f"{what}TimestampMonotonic") or 0) for what in ("ExecMainStart", "InactiveExit")]
+    # What waits to be started again has left its rest when its process ended, and that is what is asked about.
+    told = ["ExecMainStart"] if shown.get("SubState") == "auto-restart" else ["ExecMainStart", "InactiveExit"]
+    times = [int(shown.get(f"{what}TimestampMonotonic") or 0) for what in told]
     return time.time() - time.monotonic() + max(times) / 1e6 - 0.001 if any(times) else 0.0

@@ -9,6 +9,8 @@ import dataclasses
 import errno
 import re
 
+from ansible_collections.llmops.vllm.plugins.module_utils._host import refusals
+
 KEPT = "what has come is kept"
 
 
@@ -109,7 +111,7 @@ def of_system(e: OSError, where: str) -> FetchError:
             f"{e.filename or where}: {e.strerror}",
             "The user of the fetch (vllm_user) has to be able to read or write it",
         )
-    return FetchError(f"{e.filename or where}: {e.strerror or e}")
+    return FetchError(f"{e.filename or where}: {e.strerror or e}", refusals.REMEDIES.get(e.errno or 0, ""))
 
 
 def sentence(text: str) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 
@@ -25,9 +26,15 @@ class Files:
         texts = {"html": page(run), "json": json.dumps(run.data(), indent=2, ensure_ascii=False) + "\n"}
         for kind, text in texts.items():
             part = f"{self._name}.{kind}.{os.getpid()}"
-            with open(part, "w", encoding="utf-8") as f:
-                f.write(text)
-            os.replace(part, f"{self._name}.{kind}")
+            try:
+                with open(part, "w", encoding="utf-8") as f:
+                    f.write(text)
+                os.replace(part, f"{self._name}.{kind}")
+            except OSError as e:
+                e.filename = part
+                with contextlib.suppress(OSError):
+                    os.unlink(part)
+                raise
         return f"{self._name}.html"
 
     def _take(self, run: Run) -> str:

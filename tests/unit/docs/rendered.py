@@ -13,6 +13,8 @@ from ansible_collections.llmops.vllm.plugins.module_utils._build import causes a
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor import known  # noqa: E402
 from ansible_collections.llmops.vllm.plugins.module_utils._logs import patterns  # noqa: E402
 from ansible_collections.llmops.vllm.tests import tested  # noqa: E402
+from ansible_collections.llmops.vllm.tests.bench import page as bench  # noqa: E402
+from ansible_collections.llmops.vllm.tests.bench import results  # noqa: E402
 
 DOCS = CLONE / "docs"
 
@@ -90,7 +92,7 @@ def page(name: str, text: str) -> str:
 def pages() -> dict[Path, str]:
     """What every such page should be."""
     made = {DOCS / f"{name}.md": page(name, (DOCS / f"{name}.md").read_text()) for name in PARTS}
-    return {**made, DOCS / "tested.md": tested.page()}
+    return {**made, DOCS / "tested.md": tested.page(), bench.PAGE: bench.page(results.load())}
 
 
 if __name__ == "__main__":

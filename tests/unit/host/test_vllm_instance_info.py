@@ -76,3 +76,25 @@ def test_nobody_answers(info, tmp_path):
     release(tmp_path, url="http://127.0.0.1:1")
     assert "Nothing listens at http://127.0.0.1:1" in info(generate=True)["msg"]
     assert "There is no address to ask" in info(instance=str(tmp_path / "nowhere"), generate=True)["msg"]
+
+
+def test_another_release_than_was_launched_is_said_to_run(info, tmp_path):
+    release(tmp_path, url="http://127.0.0.1:1")
+    with subprocess.Popen(["sleep", "600"]) as other:
+        stat = Path(f"/proc/{other.pid}/stat").read_text()
+        record = {
+            "pid": other.pid,
+            "start_ticks": int(stat[stat.rindex(")") + 2 :].split()[19]),
+            "boot_id": Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+            "argv": ["python", f"{tmp_path}/releases/r2/launch.py"],
+            "started_at": "2026-01-01T00:00:00+00:00",
+            "log": f"{tmp_path}/log/r2-1.log",
+            "mark": {},
+        }
+        (tmp_path / "run").mkdir()
+        (tmp_path / "run/server.pid").write_text(json.dumps(record))
+        refused, right = info(release="r1"), info(release="r2")
+        other.kill()
+    assert refused["failed"]
+    assert "What runs is r2 and not r1: another run, or a person, works on this instance." in refused["msg"]
+    assert not right.get("failed")

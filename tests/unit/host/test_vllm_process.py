@@ -204,12 +204,13 @@ def closed(tmp_path):
     ("wanted", "cause"),
     [
         ({"argv": ["/nowhere/python", "launch.py"]}, "There is no program /nowhere/python on this host."),
+        ({"argv": [sys.executable, "/nowhere/r1/launch.py"]}, "There is no /nowhere/r1/launch.py."),
         ({"argv": server("other"), "chdir": "/nowhere"}, "There is no directory /nowhere to start in."),
         ({"argv": server("other"), "user": "nobody-by-this-name"}, "There is no user nobody-by-this-name on this host"),
         ({"argv": ["{closed}", "-c", ""], "user": "nobody"}, "nobody may not run {closed}: "),
         ({"argv": server("other"), "log": "{there}"}, "The log {there} is there already"),
     ],
-    ids=["program", "directory", "user", "closed directory", "log"],
+    ids=["program", "script", "directory", "user", "closed directory", "log"],
 )
 def test_what_could_not_run_stops_nothing(process, tmp_path, closed, state, wanted, cause):
     if "nobody" in str(wanted) and os.geteuid() != 0:
@@ -223,6 +224,19 @@ def test_what_could_not_run_stops_nothing(process, tmp_path, closed, state, want
     assert functools.reduce(lambda text, name: text.replace(name, names[name]), names, cause) in refused["msg"]
     assert "Nothing was stopped or started." in refused["msg"]
     assert processes.start_ticks(running["pid"]) is not None
+
+
+@pytest.mark.parametrize("state", ["started", "stopped"])
+@pytest.mark.parametrize("what", ["run", "log"])
+def test_a_file_in_the_place_of_a_directory_is_said_to_be_so(process, tmp_path, what, state):
+    (tmp_path / what).touch()
+    refused = process(argv=server(), state=state)
+    if what == "log" and state == "stopped":
+        assert not refused["changed"]
+    else:
+        assert "lies where a directory should be: move it away." in refused["msg"]
+        assert str(tmp_path / what) in refused["msg"]
+    (tmp_path / what).unlink()
 
 
 def test_a_rehearsal_does_nothing(process, tmp_path):

@@ -96,6 +96,26 @@ def test_what_was_changed_by_hand_is_put_right(write, name):
     assert not write()["changed"]
 
 
+@pytest.mark.parametrize("name", ["current", "previous"])
+def test_what_should_be_a_link_and_is_not_is_left_alone(write, tmp_path, name):
+    (tmp_path / "one" / name).mkdir(parents=True)
+    refused = write()
+    assert refused["failed"]
+    assert (
+        f"/one/{name} is no link, though only one that points at a release belongs there: move it away."
+        in refused["msg"]
+    )
+    assert not (tmp_path / "one/releases").exists()
+
+
+@pytest.mark.parametrize(("text", "stays"), [('{"verdict": "pa', False), ("", False), ('{"verdict": "pass"}', True)])
+def test_evidence_that_is_cut_short_goes_so_that_it_is_written_again(write, text, stays):
+    evidence = Path(write()["path"]) / "evidence.json"
+    evidence.write_text(text)
+    write()
+    assert evidence.exists() == stays
+
+
 def test_a_careful_umask_closes_nothing_to_the_server(write, tmp_path):
     path = Path(write(umask=0o077)["path"])
     made = [
@@ -151,7 +171,7 @@ def test_what_a_killed_run_left_is_cleared(write, tmp_path):
         ({"environment": {"A": "can\0ary"}}, "'A' can't be an environment variable"),
         ({"environment": "canary"}, "The environment is no JSON object."),
         ({"user": "nobody-by-this-name"}, "There is no user nobody-by-this-name on this host"),
-        ({"instance": "/dev/null/one"}, "could not be written to /dev/null/one"),
+        ({"instance": "/dev/null/one"}, "could not be written. /dev/null/one: Not a directory. A file, or a link"),
     ],
     ids=["bool", "dictionary", "list", "name", "null byte", "no object", "user", "place"],
 )

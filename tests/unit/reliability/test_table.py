@@ -1,0 +1,30 @@
+"""docs/reliability.md is what the table of faults says, and each row has a test that exists."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+from ansible_collections.llmops.vllm.tests.fleet.faults import BY_ID, FAULTS, PAGE, matches, render
+
+CLONE = Path(__file__).parents[3]
+
+
+def test_the_page_is_rendered_from_the_table():
+    assert PAGE.read_text(encoding="utf-8") == render(), "python tests/fleet/faults.py writes it anew"
+
+
+def test_each_row_has_a_name_of_its_own_and_a_test():
+    assert len(FAULTS) == len(BY_ID) >= 40
+    files = sorted({fault.test.partition("::")[0] for fault in FAULTS})
+    listed = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", *files], cwd=CLONE, capture_output=True, text=True
+    )
+    assert {fault.test for fault in FAULTS} - set(listed.stdout.splitlines()) == set(), listed.stdout[-2000:]
+
+
+def test_what_is_said_may_have_anything_between():
+    assert matches("The disk of … is full. Free", "fatal: The disk of /x is full. Free some space.")
+    assert not matches("The disk … is full", "is full: The disk")
+    assert not matches("a (b", "a b")
