@@ -90,7 +90,7 @@ def write(record: dict[str, dict[str, Any]]) -> None:
 
 def is_there(name: str) -> bool:
     """Whether a test that a record names exists, whatever its parameters."""
-    file, _, function = name.partition("::")
+    file, _unused, function = name.partition("::")
     path = CLONE / file
     return path.exists() and function.partition("[")[0] in _functions(ast.parse(path.read_text()).body)
 
@@ -179,7 +179,7 @@ def _link(file: str) -> str:
 
 
 def _line(name: str, told: dict[str, Any]) -> str:
-    words, _, parameters = name.rpartition("::")[2].removeprefix("test_").partition("[")
+    words, _unused, parameters = name.rpartition("::")[2].removeprefix("test_").partition("[")
     which = f" ({parameters.rstrip(']')})" if parameters else ""
     outcome = "" if told["outcome"] == "passed" else "**failed**: "
     return f"- {outcome}{words.replace('_', ' ')}{which}, {told['seconds']:g} s, {told['date']}, `{told['commit']}`"
