@@ -96,7 +96,7 @@ def write(record: dict[str, dict[str, Any]]) -> None:
 
 def is_there(name: str) -> bool:
     """Whether a test that a record names exists, whatever its parameters."""
-    file, _, function = name.partition("::")
+    file, _unused, function = name.partition("::")
     path = CLONE / file
     return path.exists() and function.partition("[")[0] in _functions(ast.parse(path.read_text()).body)
 

@@ -93,4 +93,4 @@ def _head(flags: Mapping[str, Any]) -> str:
 
 
 def _number(value: Any, default: int) -> int:
-    return value if type(value) is int and value >= 0 else default
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default

@@ -73,7 +73,7 @@ def test_links_lead_somewhere(page):
     for link in ("".join(link) for link in links):
         if re.match(r"[a-z]+:", link):
             continue
-        to, _, anchor = link.partition("#")
+        to, _unused, anchor = link.partition("#")
         target = (page.parent / to).resolve() if to else page
         assert target.exists(), link
         assert not anchor or anchor in slugs(target), link

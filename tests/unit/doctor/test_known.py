@@ -139,7 +139,7 @@ def test_who_has_none(tmp_path):
     """A server of which all is known, and nothing is out of the ordinary. One that asks no hub is told not to."""
     plain = {"environment": {"HF_HUB_OFFLINE": "1"}}
     assert features.of(subject(tmp_path, plain, {}, {}, {})) == set()
-    assert {name for name, *_ in SUBJECTS} == set(features.FEATURES)
+    assert {name for name, *_unused in SUBJECTS} == set(features.FEATURES)
 
 
 def test_what_can_not_be_read_has_no_feature(tmp_path):

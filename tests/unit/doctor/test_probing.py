@@ -13,8 +13,9 @@ from ansible_collections.llmops.vllm.plugins.module_utils._doctor.subject import
 from ansible_collections.llmops.vllm.plugins.module_utils._engine.metrics import Counters
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import MASK
 from ansible_collections.llmops.vllm.tests.unit.doctor.test_judges import SERVER
-from ansible_collections.llmops.vllm.tests.unit.engine.conftest import engine  # noqa: F401
+from ansible_collections.llmops.vllm.tests.unit.engine import conftest
 
+engine = conftest.engine
 KEY = "canary,5f1d0c"
 
 
@@ -31,14 +32,14 @@ def said(one: Subject, asked: Asked) -> list[tuple[str, str]]:
     return [(finding.severity, finding.what) for finding in judges_run.probe(one)]
 
 
-def test_nobody_is_probed_unasked(engine):  # noqa: F811
+def test_nobody_is_probed_unasked(engine):
     one = subject(engine)
     one.hear(one.ask(known_names=True))
     assert list(judges_run.probe(one)) == []
     assert engine.paths == ["/metrics", "/version"]
 
 
-def test_what_is_well(engine):  # noqa: F811
+def test_what_is_well(engine):
     one = subject(engine)
     engine.accepted = 7
     assert said(one, Asked(requests=3)) == []
@@ -56,21 +57,21 @@ def test_what_is_well(engine):  # noqa: F811
         ({"key": "x"}, "error", "Asked for tokens, it fails: the server is alive but wants another API key"),
     ],
 )  # fmt: skip
-def test_what_is_not(engine, fault, severity, words):  # noqa: F811
+def test_what_is_not(engine, fault, severity, words):
     vars(engine).update(fault)
     ((severe, what),) = said(subject(engine, **{"api-key": "yyyy"}), Asked())
     assert severe == severity
     assert what.startswith(words)
 
 
-def test_its_key_is_used_and_not_shown(engine):  # noqa: F811
+def test_its_key_is_used_and_not_shown(engine):
     engine.key, engine.accepted = KEY, 7
     assert said(subject(engine, {"VLLM_API_KEY": KEY}), Asked()) == []
     assert said(subject(engine, **{"api-key": [KEY, "other"]}), Asked()) == []
     assert said(subject(engine, {"VLLM_API_KEY": "other"}, **{"api-key": KEY}), Asked()) == []
 
 
-def test_a_server_that_sends_the_key_back_makes_it_known_to_nobody(engine):  # noqa: F811
+def test_a_server_that_sends_the_key_back_makes_it_known_to_nobody(engine):
     engine.fault = lambda handler, n: handler.reply(500, {"error": handler.headers["Authorization"]}) or True
     one = subject(engine, {"VLLM_API_KEY": KEY})
     ((severity, _what),) = said(one, Asked())
@@ -78,7 +79,7 @@ def test_a_server_that_sends_the_key_back_makes_it_known_to_nobody(engine):  # n
     assert MASK in one.probed["evidence"]
 
 
-def test_a_key_that_can_not_be_read_is_no_fault_of_the_server(engine):  # noqa: F811
+def test_a_key_that_can_not_be_read_is_no_fault_of_the_server(engine):
     engine.key = KEY
     assert said(subject(engine, hidden=True), Asked()) == [
         ("note", "The probe says nothing: it wants a key, and none can be read.")
@@ -100,7 +101,7 @@ def test_who_is_not_probed(why, server, read):
     assert said(one, Asked()) == [("note", f"The probe says nothing: {why}.")]
 
 
-def test_it_ends_in_time(engine):  # noqa: F811
+def test_it_ends_in_time(engine):
     def hang(handler, n):
         engine.ended.wait(60)
         return True
