@@ -1,14 +1,23 @@
 # Everything that is made here stays under the clone: .venv (the controller), .collections (the link by which Ansible finds the
-# collection), .demo (the engine and what it serves).
+# collection), .demo (the engine and what it serves), .docs (the site).
 #
 #   make demo          a wrong drafter config, measured, mended and measured again on the real engine
 #   make demo KEEP=1   the same, and the good server stays up
 #   make stop          end all that runs under .demo
 #   make setup         only the controller, for .venv/bin/ansible-playbook
-#   make test          lint, unit tests, and the real engine driven by the playbooks
+#   make test          lint, sanity, unit, world, engine, faults
+#   make lint          ruff, mypy, yamllint, ansible-lint, shellcheck
+#   make sanity        ansible-test sanity, with no rule ignored
+#   make unit          the unit tests
+#   make world         the collection as a tarball, under what AWX runs it with, and over the ansible-cores and Pythons that the machine has
+#   make engine        the real engine, driven by the playbooks
 #   make faults        what befalls a fleet of real hosts; skipped where there is no root or no systemd-nspawn
 #   make fleet         all that the fleet is used for, but what takes long
 #   make test-long     what takes longer: real builds, every wrong value on the engine, servers on the fleet, reports in Chromium
+#   make bench         every figure of docs/benchmarks.md, measured anew; BENCH=rerun for one part
+#   make docs          the handbook and the reference as a site, .docs/html/index.html
+#   make tested        all tests of real engines, hosts and browsers, and their record, docs/tested.md; more than an hour
+#   make pages         write the pages of docs/ anew that are made of data
 #   make clean         away with all of it
 
 SHELL := /bin/bash
@@ -23,7 +32,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo stop test test-long lint unit engine faults fleet check clean
+.PHONY: help setup demo stop test test-long lint sanity unit world engine faults fleet bench docs pages tested check clean
 
 help:
 	@sed -n 's/^#   /  /p' Makefile
@@ -43,6 +52,16 @@ $(LINK):
 .venv/test: requirements/test.txt .venv/controller
 	@echo "Adding the tools of the tests to .venv ..."
 	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/test.txt
+	@touch $@
+
+.venv/docs: requirements/docs.txt .venv/controller
+	@echo "Adding the tools of the documentation to .venv ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/docs.txt
+	@touch $@
+
+.venv/bench: requirements/bench.txt .venv/test
+	@echo "Adding the tools of the benchmarks to .venv ..."
+	@$(BIN)/pip install --quiet --disable-pip-version-check -r requirements/bench.txt
 	@touch $@
 
 setup: .venv/controller | $(LINK)
@@ -65,7 +84,7 @@ stop: .venv/controller | $(LINK)
 	  grep -q SUCCESS <<< "$$said" || echo "Ended what $$pidfile tells of."; \
 	done
 
-test: lint unit engine
+test: lint sanity unit world engine faults
 
 lint: .venv/test | $(LINK)
 	ruff check .
@@ -73,10 +92,17 @@ lint: .venv/test | $(LINK)
 	mypy
 	yamllint .
 	ansible-lint
+	antsibull-changelog lint
 	shellcheck .ci/run requirements/check.sh tests/fleet/boot.sh
 
 unit: .venv/test | $(LINK)
 	pytest tests/unit
+
+sanity: .venv/test | $(LINK)
+	python tests/world/ansible_test.py sanity
+
+world: .venv/test | $(LINK)
+	pytest -n 2 tests/world tests/integration -m "not long"
 
 engine: .venv/test | check $(LINK)
 	pytest tests/e2e -m "not long"
@@ -88,8 +114,33 @@ fleet: .venv/test | $(LINK)
 	pytest tests/fleet -m "not long"
 
 test-long: .venv/test | check $(LINK)
-	pytest tests/e2e tests/fleet tests/browser -m long
+	pytest tests/e2e tests/fleet tests/browser tests/world -m long
+	python tests/world/ansible_test.py units
+	python tests/world/ansible_test.py integration
+
+# The changelog of what is no release yet is made in a copy, as a release takes its fragments away.
+docs: .venv/docs | $(LINK)
+	rm -rf .docs
+	mkdir -p -m 755 .docs/source/reference .docs/changelog
+	cp docs/*.md docs/*.png .docs/source
+	mv .docs/source/README.md .docs/source/index.md
+	cp -r changelogs galaxy.yml .docs/changelog
+	cd .docs/changelog && antsibull-changelog release && grep -v '^.. contents' CHANGELOG.rst > ../source/changelog.rst
+	antsibull-docs lint-collection-docs --plugin-docs --validate-collection-refs self $(LINK)
+	ANSIBLE_COLLECTIONS_PATH=.collections antsibull-docs --config-file docs/docsite/antsibull-docs.cfg collection --use-current \
+	  --squash-hierarchy --cleanup everything --fail-on-error --dest-dir .docs/source/reference llmops.vllm
+	sphinx-build -q -j auto -W --keep-going -c docs/docsite .docs/source .docs/html
+	@echo "The site: .docs/html/index.html"
+
+tested: .venv/test | check $(LINK)
+	@pytest tests/e2e tests/fleet tests/browser tests/integration tests/world --record-tested; ended=$$?; $(MAKE) --no-print-directory pages; exit $$ended
+
+pages: .venv/test | $(LINK)
+	python tests/unit/docs/rendered.py
+
+bench: .venv/bench | check $(LINK)
+	PYTHONPATH=$(CURDIR)/.collections python -m ansible_collections.llmops.vllm.tests.bench $(BENCH)
 
 clean: | $(LINK)
 	@if [ -x $(BIN)/ansible-playbook ]; then $(MAKE) --no-print-directory stop; fi
-	rm -rf .venv .collections .ansible .demo
+	rm -rf .venv .collections .ansible .demo .docs

@@ -15,6 +15,19 @@ init_plugin_loader([COLLECTIONS])
 os.environ["ANSIBLE_COLLECTIONS_PATH"] = COLLECTIONS
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--record-tested", action="store_true", help="write down in tests/tested.json what was run for real"
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("--record-tested") and not hasattr(config, "workerinput"):
+        from ansible_collections.llmops.vllm.tests.tested import Recorder
+
+        config.pluginmanager.register(Recorder())
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """What a machine can't run is skipped aloud; in CI that is no excuse."""

@@ -13,7 +13,8 @@ author:
 description:
   - Takes the venv, the models, the arguments and the environment as they are. Secrets are masked in what M(llmops.vllm.vllm_doctor)
     returns, and what is masked is left out. So is what Ansible would take for a template.
-  - Fails for a server in a container, whose paths the host doesn't have, and for one whose venv or models are not known.
+  - Fails for a server in a container, whose paths the host doesn't have, for one whose venv or models are not known, and for one whose
+    arguments are not such as vLLM could have started with.
 options:
   _input:
     description: One of the C(servers) that M(llmops.vllm.vllm_doctor) returns.
@@ -74,6 +75,12 @@ def adopted(server: Mapping[str, Any]) -> dict[str, Any]:
         raise AnsibleFilterError(
             f"pid {server['pid']} runs in a {server['keeper']}, and the host has none of its paths"
         )
+    speculative = server["flags"].get("speculative-config") or {}
+    if not isinstance(speculative, Mapping):
+        raise AnsibleFilterError(
+            f"the --speculative-config of pid {server['pid']} is no dictionary, but {speculative!r}. vLLM takes JSON there: see that no shell "
+            "takes the quotes away, and adopt the server when it runs"
+        )
     venv = re.sub(r"/bin/[^/]+$", "", server["python"])
     missing = [
         name
@@ -88,7 +95,6 @@ def adopted(server: Mapping[str, Any]) -> dict[str, Any]:
         raise AnsibleFilterError(
             f"{' and '.join(missing)} of pid {server['pid']} is not known, so it can't be made again from here"
         )
-    speculative = server["flags"].get("speculative-config") or {}
     variables = {
         "vllm_user": server["user"],
         "vllm_build_mode": "existing",

@@ -38,6 +38,12 @@ from typing import Any, Callable
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor import masking
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import MASK
 
+SOURCES = {
+    "index": "an index",
+    "wheel": "a wheel file",
+    "source": "a source tree",
+    "editable": "a source tree that it runs from",
+}
 SNAPSHOT = re.compile(r"/models--(.+?)--(.+?)/snapshots/([0-9a-f]{40})$")
 
 
@@ -48,6 +54,10 @@ def adoption_plan(server: Mapping[str, Any]) -> str:
 
 def _pins(server: Mapping[str, Any]) -> Iterator[str]:
     yield f"Seen as pid {server['pid']} of {server['user']}, kept by {server['keeper']}; vLLM {server.get('version') or 'of an unknown version'}."
+    build = server.get("build") or {}
+    if build.get("method"):
+        commit = f" at commit {build['commit']}" if build.get("commit") else ""
+        yield f"The build: {build['version']}, installed from {SOURCES.get(build['method'], build['method'])}{commit}."
     for what in ("target", "drafter"):
         digest = (server.get("digests") or {}).get(what)
         match = SNAPSHOT.search(server.get(what) or "")

@@ -120,19 +120,14 @@ options:
     description: The largest drop of the acceptance length against O(baseline) that passes, as a fraction.
     type: float
     default: 0.1
+extends_documentation_fragment:
+  - llmops.vllm.read_only
 attributes:
   check_mode:
-    description: Can run in check mode without changing anything.
+    description: Can run in check mode and return changed status prediction without modifying target.
     support: full
-    details: In check mode nothing is sent and nothing is judged, so there is no verdict; it says what it would do.
-  diff_mode:
-    description: Shows what changed.
-    support: none
-    details: It changes nothing.
-  idempotent:
-    description: A second run changes nothing.
-    support: full
-    details: It changes nothing, and asks at temperature 0.
+    details:
+      - In check mode nothing is sent and nothing is judged, so there is no verdict; it says what it would do.
 """
 
 EXAMPLES = r"""

@@ -16,16 +16,7 @@ author:
   - The llmops.vllm authors (@llmops)
 extends_documentation_fragment:
   - llmops.vllm.drafter
-attributes:
-  check_mode:
-    support: full
-    description: It never writes.
-  diff_mode:
-    support: none
-    description: It never changes anything.
-  idempotent:
-    support: full
-    description: It never changes anything.
+  - llmops.vllm.read_only
 """
 
 EXAMPLES = r"""

@@ -34,21 +34,8 @@ options:
     description: MiB of a GPU's memory that may be used by no process that can be seen, as by a display or the driver itself.
     type: int
     default: 1024
-attributes:
-  check_mode:
-    description: Can run in check mode and return changed status prediction without modifying target.
-    support: full
-    details:
-      - It changes nothing.
-  diff_mode:
-    description: Will return details on what has changed (or possibly needs changing in check_mode), when in diff mode.
-    support: none
-    details:
-      - It changes nothing.
-  idempotent:
-    description:
-      - When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
-    support: full
+extends_documentation_fragment:
+  - llmops.vllm.read_only
 """
 
 EXAMPLES = r"""

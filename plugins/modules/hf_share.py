@@ -159,19 +159,18 @@ def start(module: AnsibleModule, server: Kept, job: str) -> dict[str, Any]:
     if os.path.exists(told):
         os.unlink(told)
     server.start()
-    assert server.record
     deadline = time.monotonic() + PATIENCE
     while not os.path.exists(told):
         if not server.active() or time.monotonic() > deadline:
-            stopping.send(signal.SIGKILL, processes.session_members(server.record), "sent KILL to")
-            said = processes.read_log(server.record) or ["FAILED: it said nothing."]
+            stopping.send(signal.SIGKILL, processes.session_members(server.started), "sent KILL to")
+            said = processes.read_log(server.started) or ["FAILED: it said nothing."]
             module.fail_json(
                 msg=f"The snapshot can't be served: {said[-1].replace('FAILED: ', '', 1)} "
                 "Name an address of this host by vllm_models_share_address."
             )
         time.sleep(POLL)
     address = f"[{p['address']}]" if ":" in p["address"] else p["address"]
-    return {"url": f"http://{address}:{files.read_json(told)['port']}", "log": server.record.log}
+    return {"url": f"http://{address}:{files.read_json(told)['port']}", "log": server.started.log}
 
 
 if __name__ == "__main__":

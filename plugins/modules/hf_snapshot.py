@@ -305,8 +305,7 @@ class Snapshot:
                 lacking = self.plan(result)
             return {**result, "changed": bool(lacking), **self.diff(lacking or [])}
         job = self.start()
-        assert job.record
-        result.update(pidfile=job.pidfile, log=job.record.log, mark=job.record.mark)
+        result.update(pidfile=job.pidfile, log=job.started.log, mark=job.started.mark)
         if not self.params["wait"]:
             return {**result, "changed": record is None, "started": True, "whole": lacking == []}
         result["said"] = self.follow(job)
@@ -387,20 +386,19 @@ class Snapshot:
 
     def follow(self, job: Kept) -> str:
         """Wait for the job, and return its last line. Fails with the cause if it failed."""
-        assert job.record
         deadline = time.monotonic() + self.params["timeout"]
         while job.active():
             if time.monotonic() > deadline:
                 self.fail(
-                    f"After {self.params['timeout']} s the job still runs. The next run joins it. Its log is {job.record.log}."
+                    f"After {self.params['timeout']} s the job still runs. The next run joins it. Its log is {job.started.log}."
                 )
             time.sleep(POLL)
-        for line in reversed(processes.read_log(job.record)):
+        for line in reversed(processes.read_log(job.started)):
             if line.startswith("WHOLE "):
                 return line
             if line.startswith("FAILED: "):
-                self.fail(line[len("FAILED: ") :], log=job.record.log)
-        self.fail(f"The job was ended before it was done. Run it again: {errors.KEPT}.", log=job.record.log)
+                self.fail(line[len("FAILED: ") :], log=job.started.log)
+        self.fail(f"The job was ended before it was done. Run it again: {errors.KEPT}.", log=job.started.log)
 
     def fail(self, msg: str, **more: Any) -> NoReturn:
         self.module.fail_json(msg=errors.sentence(msg), **more)

@@ -134,21 +134,14 @@ options:
       state:
         description: What the part before knew.
         type: str
+extends_documentation_fragment:
+  - llmops.vllm.read_only
 attributes:
   check_mode:
     description: Can run in check mode and return changed status prediction without modifying target.
     support: full
     details:
       - Says what it would wait for, and does not wait.
-  diff_mode:
-    description: Will return details on what has changed (or possibly needs changing in check_mode), when in diff mode.
-    support: none
-    details:
-      - It changes nothing.
-  idempotent:
-    description:
-      - When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
-    support: full
 seealso:
   - module: ansible.builtin.wait_for
 """

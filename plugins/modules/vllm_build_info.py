@@ -70,16 +70,8 @@ options:
       pull:
         description: The number of the pull request whose head has it.
         type: int
-attributes:
-  check_mode:
-    support: full
-    description: Changes nothing.
-  diff_mode:
-    support: none
-    description: Changes nothing.
-  idempotent:
-    support: full
-    description: Changes nothing.
+extends_documentation_fragment:
+  - llmops.vllm.read_only
 seealso:
   - module: llmops.vllm.drafter_config
 """

@@ -17,21 +17,8 @@ description:
     which arguments, and what keeps it. It needs no tool of any container runtime.
   - Secrets in arguments and environments are masked.
   - It looks, and changes nothing. What the connection's user may not see is told in C(hidden), so use C(become) to see all.
-attributes:
-  check_mode:
-    description: Can run in check mode and return changed status prediction without modifying target.
-    support: full
-    details:
-      - It changes nothing.
-  diff_mode:
-    description: Will return details on what has changed (or possibly needs changing in check_mode), when in diff mode.
-    support: none
-    details:
-      - It changes nothing.
-  idempotent:
-    description:
-      - When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
-    support: full
+extends_documentation_fragment:
+  - llmops.vllm.read_only
 seealso:
   - module: llmops.vllm.vllm_doctor
   - module: llmops.vllm.vllm_instance_info
@@ -105,6 +92,17 @@ servers:
     python:
       description: The Python that runs it.
       type: str
+    target:
+      description: The directory of the target as the server sees it, a name on the hub looked up in the cache of its user. Empty where there is
+        none.
+      type: str
+    drafter:
+      description: The directory of the drafter likewise.
+      type: str
+    build:
+      description: The vLLM that lies in its venv, with C(version), C(commit) as far as its files tell, C(method) by which it was installed (V(index),
+        V(wheel), V(git), V(source) or V(editable)) and C(device). Null where that can't be known.
+      type: dict
     workers:
       description: Its other processes, by pid, with their names.
       type: dict
@@ -112,12 +110,50 @@ servers:
       description: What this user may not see of it.
       type: list
       elements: str
+    placement:
+      description: Where its parts run.
+      type: dict
+      contains:
+        visible:
+          description: What its environment says of the GPUs that it may use, as C(CUDA_VISIBLE_DEVICES) and C(NVIDIA_VISIBLE_DEVICES).
+          type: dict
+        gpus:
+          description: The GPUs that its processes use, as nvidia-smi tells, each with C(index), C(uuid), C(name) and C(memory_used) in MiB. Null
+            where that can't be known.
+          type: list
+          elements: dict
+        tensor_parallel_size:
+          description: What it was told, 1 if nothing. Likewise C(pipeline_parallel_size), C(data_parallel_size) and C(nnodes).
+          type: int
+        node_rank:
+          description: Which of several hosts it is. Null where it was started for one host.
+          type: int
+        data_parallel_rank:
+          description: Which of the data-parallel parts it is, or the first of those that it has. Null where that was not said.
+          type: int
+        head:
+          description: The address where the ranks meet, empty where none was said.
+          type: str
+        backend:
+          description: What it was told of how its workers are started, as V(mp) or V(ray).
+          type: str
+        addresses:
+          description: What its environment says of the network between its parts, as C(VLLM_HOST_IP) and C(RAY_ADDRESS).
+          type: dict
+        peers:
+          description: Of a launch over several hosts, the addresses that its processes are connected with, but for its clients'.
+          type: list
+          elements: str
+        unknown:
+          description: What of all this can't be known, and why.
+          type: list
+          elements: str
 orphans:
   description: Engines and workers whose server is gone, in words.
   returned: always
   type: list
   elements: str
-  sample: ["pid 4711 (VLLM::EngineCore), of alice"]
+  sample: ["pid 4711 (VLLM::EngineCore), of alice, on GPU 0 with 130230 MiB"]
 unread:
   description: Processes that look like a server and can't be read, in words.
   returned: always
@@ -127,13 +163,15 @@ unread:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor import servers
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import examination, servers
 
 
 def main() -> None:
     module = AnsibleModule(argument_spec={}, supports_check_mode=True)
     found, orphans, unread = servers.find()
-    module.exit_json(changed=False, servers=[server.public() for server in found], orphans=orphans, unread=unread)
+    module.exit_json(
+        changed=False, servers=[examination.describe(server) for server in found], orphans=orphans, unread=unread
+    )
 
 
 if __name__ == "__main__":

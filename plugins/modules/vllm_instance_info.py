@@ -41,21 +41,14 @@ options:
     description: Seconds in which the token must come.
     type: float
     default: 60
+extends_documentation_fragment:
+  - llmops.vllm.read_only
 attributes:
   check_mode:
     description: Can run in check mode and return changed status prediction without modifying target.
     support: full
     details:
       - It changes nothing. In check mode it does not generate.
-  diff_mode:
-    description: Will return details on what has changed (or possibly needs changing in check_mode), when in diff mode.
-    support: none
-    details:
-      - It changes nothing.
-  idempotent:
-    description:
-      - When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
-    support: full
 """
 
 EXAMPLES = r"""

@@ -77,12 +77,12 @@ class Chromium:
         """The next message. Events are noted on the way."""
         deadline = time.monotonic() + PATIENCE
         while b"\0" not in self._buffer:
-            ready, _, _ = select.select([self._in], [], [], deadline - time.monotonic())
+            ready, _unused, _unused = select.select([self._in], [], [], deadline - time.monotonic())
             assert ready, f"Chromium said nothing for {PATIENCE} s"
             read = os.read(self._in, 1 << 20)
             assert read, f"Chromium ended with {self._process.wait(PATIENCE)}"
             self._buffer += read
-        text, _, self._buffer = self._buffer.partition(b"\0")
+        text, _unused, self._buffer = self._buffer.partition(b"\0")
         heard = json.loads(text)
         name, told = heard.get("method"), heard.get("params", {})
         if name == "Network.requestWillBeSent":

@@ -113,8 +113,9 @@ def test_it_asks_for_nothing_and_complains_of_nothing(browser, pages, name):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_stands_out_from_its_ground(browser, pages, scheme):
-    browser.open(pages / "third-of-five.html", 1400, scheme)
+@pytest.mark.parametrize("name", ["doctor", "third-of-five"])
+def test_all_text_stands_out_from_its_ground(browser, pages, name, scheme):
+    browser.open(pages / f"{name}.html", 1400, scheme)
     assert browser.see(CONTRAST) == []
 
 

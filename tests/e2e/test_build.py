@@ -52,6 +52,7 @@ def run(*command: object, env: dict[str, str] | None = None, cwd: Path | None = 
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
+        check=False,
     )
     assert done.returncode == 0, done.stdout
     return done.stdout

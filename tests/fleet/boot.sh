@@ -1,4 +1,4 @@
-#!/bin/bash
+#!/usr/bin/env bash
 # Runs one host: boot.sh NETNS BRIDGE LINK MAC ADDRESS BASE HOME CGROUPS NSPAWN-OPTION...
 # Started as PID 1 of a process namespace, with mounts and a network of its own. It ends when its standard input does, which the
 # fleet's process holds open: so the host, whatever runs in it, its disk's mount and its link never outlive that process.

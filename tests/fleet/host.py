@@ -9,7 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .lease import Lease
@@ -140,13 +140,18 @@ class Host:
             raise RuntimeError(f"{self.name} isn't running")
         return init
 
-    def _init(self) -> int | None:
+    def pids(self) -> Iterator[int]:
+        """All that runs on it, as this machine counts."""
         for group in self._cgroups:
-            for directory, _, _ in os.walk(group):
+            for directory, _unused, _unused in os.walk(group):
                 with contextlib.suppress(OSError):  # groups and processes come and go
-                    for pid in Path(directory, "cgroup.procs").read_text().split():
-                        if _numbers(pid)[2:] == ["1"]:  # boot.sh's namespace lies between
-                            return int(pid)
+                    yield from map(int, Path(directory, "cgroup.procs").read_text().split())
+
+    def _init(self) -> int | None:
+        for pid in self.pids():
+            with contextlib.suppress(OSError):
+                if _numbers(pid)[2:] == ["1"]:  # boot.sh's namespace lies between
+                    return pid
         return None
 
     def _lets_in(self) -> bool:
@@ -165,16 +170,23 @@ class Host:
         self, command: str, *, input: str | None = None, check: bool = True, timeout: float = 60
     ) -> subprocess.CompletedProcess[str]:
         """Over SSH."""
-        done = subprocess.run(self.ssh(command), input=input, capture_output=True, text=True, timeout=timeout)
+        done = subprocess.run(
+            self.ssh(command), input=input, capture_output=True, text=True, timeout=timeout, check=False
+        )
         return _judged(done, check)
 
+    def within(self, command: str, *words: str) -> list[str]:
+        """The command line of a shell in it, not over the network. The words are the command's $1, $2 ..."""
+        return ["nsenter", f"--target={self.pid}", *INSIDE, "sh", "-ec", command, "sh", *words]
+
     def console(self, command: str, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Not over the network. The words are the command's $1, $2 ..."""
+        """What it says there."""
         done = subprocess.run(
-            ["nsenter", f"--target={self.pid}", *INSIDE, "sh", "-ec", command, "sh", *words],
+            self.within(command, *words),
             env={"PATH": PATH, "HOME": "/root"},
             capture_output=True,
             text=True,
+            check=False,
         )
         return _judged(done, check)
 
@@ -203,7 +215,7 @@ class Host:
         self.console('mount -o remount,size=50% "$1"', path)
 
 
-def _numbers(pid: str) -> list[str]:
+def _numbers(pid: int) -> list[str]:
     """What the process is called in each namespace that counts it, from the outside in."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
         if line.startswith("NSpid:"):

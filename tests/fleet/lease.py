@@ -88,14 +88,16 @@ def _remove(name: str) -> None:
             do("ip", "link", "delete", link, check=False)  # a dying host's may go by itself meanwhile
     for socket in (HOME / name / "cp").glob("*"):
         # Ansible keeps a connection open after it is done.
-        subprocess.run(["ssh", "-o", f"ControlPath={socket}", "-O", "exit", "host"], stderr=subprocess.DEVNULL)
+        subprocess.run(
+            ["ssh", "-o", f"ControlPath={socket}", "-O", "exit", "host"], stderr=subprocess.DEVNULL, check=False
+        )
     shutil.rmtree(HOME / name)
 
 
 def _rmdir(group: Path) -> bool:
     """A control group can be removed when nothing runs in it."""
     with contextlib.suppress(FileNotFoundError):
-        for directory, _, _ in os.walk(group, topdown=False):
+        for directory, _unused, _unused in os.walk(group, topdown=False):
             try:
                 os.rmdir(directory)
             except FileNotFoundError:

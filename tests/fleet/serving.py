@@ -61,28 +61,12 @@ class Serving:
             lay(host, models)
         return cls(fleet, venv, home, models)
 
-    def start(self, playbook: str, *options: str, by: Sequence[str] = (), **variables: object) -> subprocess.Popen[str]:
+    def start(self, playbook: str, *options: str, by: Sequence[str] = (), **more: object) -> subprocess.Popen[str]:
         """by: the words of a program that runs what comes after them."""
-        common = {
-            "vllm_home": self.home,
-            "vllm_build_mode": "existing",
-            "vllm_build_venv": str(self.venv),
-            "vllm_models_target": {"path": f"{self.models}/target"},
-            "vllm_models_drafter": {"path": f"{self.models}/drafter"},
-            "vllm_drafter_values": RIGHT,
-            "vllm_serve_port": 18500,
-            "vllm_serve_timeout": 600,
-            "vllm_serve_speculative": {"num_speculative_tokens": 7},
-            "vllm_serve_args": ARGS,
-            "vllm_verify_acceptance_length": 7,
-            "vllm_verify_prompts": [f"Recite chapter {n}" for n in range(8)],
-            "vllm_verify_max_tokens": 400,
-            "vllm_verify_unique_prefix": False,
-        }
         # Not an argument, or a key in it would be in ps of this machine.
         descriptor, extra = tempfile.mkstemp(dir=self.fleet.home, suffix=".json")
         with open(descriptor, "w") as f:
-            json.dump({**common, **variables}, f)
+            json.dump({**variables(self.home, self.venv, self.models), **more}, f)
         return subprocess.Popen(
             [
                 *by,
@@ -102,13 +86,33 @@ class Serving:
             text=True,
         )
 
-    def play(self, playbook: str, *options: str, well: bool = True, **variables: object) -> str:
+    def play(self, playbook: str, *options: str, well: bool = True, **more: object) -> str:
         """What the playbook said; it must have gone well, or not."""
-        with self.start(playbook, *options, **variables) as run:
+        with self.start(playbook, *options, **more) as run:
             said = run.communicate()[0]
         print(said)
         assert (run.returncode == 0) == well, f"{playbook} ended with {run.returncode}"
         return said
+
+
+def variables(home: str, venv: Path | str, models: str) -> dict[str, object]:
+    """For the pair, mended and measured."""
+    return {
+        "vllm_home": home,
+        "vllm_build_mode": "existing",
+        "vllm_build_venv": str(venv),
+        "vllm_models_target": {"path": f"{models}/target"},
+        "vllm_models_drafter": {"path": f"{models}/drafter"},
+        "vllm_drafter_values": RIGHT,
+        "vllm_serve_port": 18500,
+        "vllm_serve_timeout": 600,
+        "vllm_serve_speculative": {"num_speculative_tokens": 7},
+        "vllm_serve_args": ARGS,
+        "vllm_verify_acceptance_length": 7,
+        "vllm_verify_prompts": [f"Recite chapter {n}" for n in range(8)],
+        "vllm_verify_max_tokens": 400,
+        "vllm_verify_unique_prefix": False,
+    }
 
 
 def lay(host: Host, models: str) -> None:

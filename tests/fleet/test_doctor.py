@@ -23,6 +23,8 @@ pytestmark = [pytest.mark.engine, pytest.mark.long]
 READY = 600
 ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "HF_HUB_OFFLINE": "1", "VLLM_LOG_STATS_INTERVAL": "3600"}
 LOADED = {"use_sliding_window": True, "max_window_layers": 3}
+KEY = "canary-5f1d0c"
+PROBE = {"probe": True, "probe_prompts": [f"Recite chapter {n}" for n in range(4)]}
 UNIT = """
 [Service]
 ExecStart={command}
@@ -78,8 +80,8 @@ class Ward:
             f"{path}/config.json", json.dumps({key: value for key, value in config.items() if key not in without})
         )
 
-    def doctor(self, *options: str) -> dict[str, dict[str, Any]]:
-        """What the module returns, by host."""
+    def doctor(self, *options: str, **arguments: object) -> dict[str, dict[str, Any]]:
+        """What the module returns, by host. No key is in it."""
         tree = self.serving.fleet.home / "doctor"
         done = subprocess.run(
             [
@@ -92,6 +94,7 @@ class Ward:
                     "llmops.vllm.vllm_doctor",
                     "--tree",
                     str(tree),
+                    *(["-a", json.dumps(arguments)] if arguments else []),
                     *options,
                 ),
             ],
@@ -99,13 +102,15 @@ class Ward:
             env={**os.environ, "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg")},
             capture_output=True,
             text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
+        assert KEY not in done.stdout + "".join(path.read_text() for path in tree.iterdir())
         return {host.name: json.loads((tree / host.name).read_text()) for host in self.serving.fleet.hosts}
 
 
 def wait_until_ready(host: Host, port: int) -> None:
-    ask = f"import urllib.request as r; r.urlopen('http://127.0.0.1:{port}/v1/models', timeout=5)"
+    ask = f"import urllib.request as r; r.urlopen('http://127.0.0.1:{port}/version', timeout=5)"
     wait_for(f"port {port} answers", lambda: host.run(f'python3 -c "{ask}"', check=False).returncode == 0, READY)
 
 
@@ -142,7 +147,7 @@ def ward(fleets) -> Ward:
     ward.drafter(one, 8002)  # written again, and it is the same: what the server has read is another file
 
     ward.drafter(one, 8003, dflash_config={"mask_token_id": 3})
-    one.run(f"tmux new-session -d -s llm {shlex.quote('env ' + ward.command(8003))}")
+    one.run(f"tmux new-session -d -s llm {shlex.quote(f'env VLLM_API_KEY={KEY} ' + ward.command(8003))}")
 
     ward.drafter(other, 8004, sliding_window=8)
     venv = ward.serving.venv
@@ -182,6 +187,16 @@ def state(host: Host) -> str:
     return host.run(f"{files}\n{processes}\npython3 - <<'E'\n{counters}E\n").stdout
 
 
+def places(ward: Ward) -> list[tuple[Host, int]]:
+    return [(ward.one, 8001), (ward.one, 8002), (ward.one, 8003), (ward.other, 8004)]
+
+
+def drafts(host: Host, port: int) -> float:
+    ask = f"import urllib.request as r; print(r.urlopen('http://127.0.0.1:{port}/metrics', timeout=5).read().decode())"
+    told = host.run(f'python3 -c "{ask}"').stdout.splitlines()
+    return sum(float(line.split()[-1]) for line in told if line.startswith("vllm:spec_decode_num_drafts_total"))
+
+
 def test_each_fault_is_named_first_and_nothing_is_changed(ward):
     before = [state(host) for host in (ward.one, ward.other)]
     told = ward.doctor()
@@ -204,6 +219,30 @@ def test_each_fault_is_named_first_and_nothing_is_changed(ward):
     (orphans,) = told[ward.other.name]["findings"]
     assert "Engines without a server: pid" in orphans["what"]
     assert {server["health"] for server in found.values()} == {"error"}
+    for server in found.values():
+        assert server["probe"] is None
+        assert server["placement"]["unknown"] == ["which GPUs it uses: nvidia-smi finds none here, or is not there"]
+
+
+def test_a_probe_says_of_each_what_its_drafter_is_worth(ward):
+    """In a network of its own or not, with a key or without, and only for who asks for it."""
+    before = {port: drafts(host, port) for host, port in places(ward)}
+    ward.doctor()
+    assert {port: drafts(host, port) for host, port in places(ward)} == before
+    found = {server["port"]: server for host in ward.doctor(**PROBE).values() for server in host["servers"]}
+    for port, server in found.items():
+        print(port, server["probe"], *[f for f in server["findings"] if f["check"] == "probe"], sep="\n    ")
+    assert {port: server["probe"]["verdict"] for port, server in found.items()} == dict.fromkeys(before, "pass")
+    assert [port for port in before if found[port]["probe"]["acceptance_length"] > 7] == [8002]
+    ill = {
+        port
+        for port, server in found.items()
+        for f in server["findings"]
+        if f["check"] == "probe" and f["severity"] == "error"
+    }
+    assert {8001, 8004} <= ill
+    assert 8002 not in ill
+    assert all(drafts(host, port) > before[port] for host, port in places(ward))
 
 
 def test_the_table_says_it(ward):
@@ -216,7 +255,7 @@ def test_the_table_says_it(ward):
 
 def test_without_privilege_what_can_be_seen_is_judged_and_the_rest_is_listed(ward):
     told = ward.doctor("--become", "--become-user", "nobody")
-    servers = [server for server in told[ward.one.name]["servers"]]
+    servers = list(told[ward.one.name]["servers"])
     assert sorted(server["port"] for server in servers) == [8001, 8002, 8003]
     for server in servers:
         assert server["environment"] is None
@@ -229,7 +268,8 @@ def test_what_is_well_has_nothing_said_against_it(ward):
     """Deployed by this collection, on the other host, when the others are gone there."""
     ward.other.run(f"kill -KILL {' '.join(map(str, served(ward.other)))}")
     ward.serving.play("site", "-l", ward.other.name)
-    (server,) = ward.doctor()[ward.other.name]["servers"]
+    (server,) = ward.doctor(**PROBE)[ward.other.name]["servers"]
+    assert server["probe"]["acceptance_length"] > 7
     assert [f for f in server["findings"] if f["severity"] != "note"] == []
     assert server["acceptance_length"] > 7
 

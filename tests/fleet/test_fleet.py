@@ -208,7 +208,7 @@ def test_what_a_killed_run_leaves_is_removed_by_the_next(fleets):
 def test_a_base_half_made_is_never_used(fleets, tmp_path):
     cache = tmp_path / "llmops-vllm"
     code = "from ansible_collections.llmops.vllm.tests.fleet.base import base; base(print)"
-    for _ in ("made", "made again"):
+    for _unused in ("made", "made again"):
         with python(code, XDG_CACHE_HOME=str(tmp_path)) as run:
             wait_for(
                 "it's under way", lambda: any(cache.glob("*.part/debootstrap")) and not any(cache.glob("*.part/mark"))
@@ -228,6 +228,7 @@ def test_a_machine_that_cannot_is_said_aloud(ci, outcome):
         env={**os.environ, "PATH": "/nowhere", "CI": ci},
         capture_output=True,
         text=True,
+        check=False,
     )
     assert done.returncode == (1 if ci else 0), done.stdout
     assert outcome in done.stdout.splitlines()[-1]
@@ -245,6 +246,7 @@ def ping(fleet: Fleet) -> subprocess.CompletedProcess[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        check=False,
     )
 
 
@@ -301,7 +303,7 @@ def traces(name: str) -> dict[str, list[str]]:
 
 
 def processes(pattern: str) -> list[str]:
-    return [line for _, line in proc("cmdline") if re.search(pattern, line)]
+    return [line for _unused, line in proc("cmdline") if re.search(pattern, line)]
 
 
 def proc(file: str) -> Iterator[tuple[str, str]]:

@@ -79,7 +79,7 @@ class Server:
         )
 
     def told(self, waiting: subprocess.Popen[str] | None = None, **arguments: object) -> dict:
-        out, _ = (waiting or self.wait(**arguments)).communicate(timeout=90)
+        out, _unused = (waiting or self.wait(**arguments)).communicate(timeout=90)
         return {**json.loads(out[out.index("=> ") + 3 :]), "failed": f"{self.host.name} | FAILED!" in out}
 
     def followed(self) -> None:

@@ -76,6 +76,7 @@ class Host:
             },
             capture_output=True,
             text=True,
+            check=False,
         )
         return {
             **json.loads(done.stdout[done.stdout.index("=> ") + 3 :]),

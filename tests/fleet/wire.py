@@ -35,7 +35,7 @@ def carry(link: str, tap: str, delay: float, loss: float) -> None:
     under_way: collections.deque[tuple[float, int, bytes]] = collections.deque()
     while True:
         patience = max(0.0, under_way[0][0] - time.monotonic()) if under_way else None
-        ready, _, _ = select.select([0, *other], [], [], patience)
+        ready, _unused, _unused = select.select([0, *other], [], [], patience)
         if 0 in ready:
             return
         for end in ready:
@@ -44,7 +44,7 @@ def carry(link: str, tap: str, delay: float, loss: float) -> None:
                 if random.random() >= loss:
                     under_way.append((time.monotonic() + delay, other[end], frame))
         while under_way and under_way[0][0] <= time.monotonic():
-            _, end, frame = under_way.popleft()
+            _unused, end, frame = under_way.popleft()
             with contextlib.suppress(OSError):
                 os.write(end, frame)
 

@@ -84,8 +84,10 @@ def write_chapters() -> list[str]:
     """Eight chapters of invented words, the same on every machine."""
     dice = random.Random(7)
     syllables = ["ka", "to", "mi", "ra", "su", "ne", "lo", "vi", "pe", "dar", "gol", "fen", "tis", "mur", "zan"]
-    words = sorted({"".join(dice.choice(syllables) for _ in range(dice.choice([1, 2, 2, 3]))) for _ in range(200)})
-    return [" ".join(dice.choice(words) for _ in range(120)) + "." for _ in range(8)]
+    words = sorted(
+        {"".join(dice.choice(syllables) for _unused in range(dice.choice([1, 2, 2, 3]))) for _unused in range(200)}
+    )
+    return [" ".join(dice.choice(words) for _unused in range(120)) + "." for _unused in range(8)]
 
 
 def train_tokenizer(chapters: list[str]) -> PreTrainedTokenizerFast:
@@ -168,7 +170,7 @@ class Drafter(nn.Module):
 
     def forward(self, x: Tensor, features: Tensor, blocks: Blocks) -> Tensor:
         """x [C, Q, H] embedded inputs, features [C, T, 3 * H] -> hidden states [C, Q, H]."""
-        chapters, length, _ = features.shape
+        chapters, length, _unused = features.shape
         context = self.hidden_norm(self.fc(features))
         positions = torch.cat([torch.arange(length).expand(chapters, -1), blocks.positions], 1)
         rotary = torch.stack(self.rotary(x, positions))[:, :, None]

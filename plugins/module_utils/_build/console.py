@@ -10,10 +10,11 @@ import os
 import pwd
 import re
 import subprocess
+import sys
 from collections.abc import Sequence
 
 from ansible_collections.llmops.vllm.plugins.module_utils._build import causes
-from ansible_collections.llmops.vllm.plugins.module_utils._host import secrets
+from ansible_collections.llmops.vllm.plugins.module_utils._host import programs, secrets
 
 REMEMBERED = 5000  # lines in which the cause of a failure is looked for
 FOREIGN = ("PYTHON", "VIRTUAL_ENV", "VLLM_", "ANSIBLE_", "GIT_")
@@ -39,7 +40,7 @@ class Console:
         self.say(f"WARNING: {words}")
 
     def say(self, words: str) -> None:
-        print(self.mask(words), flush=True)
+        self._write(self.mask(words))
 
     def mask(self, text: str) -> str:
         for secret in self.hidden:
@@ -59,9 +60,8 @@ class Console:
         """The exit code of a command, and what it said, which is passed on as it comes."""
         said: collections.deque[str] = collections.deque(maxlen=REMEMBERED)
         try:
-            process = subprocess.Popen(
+            process = programs.Program(
                 argv,
-                stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 cwd=cwd,
@@ -72,14 +72,18 @@ class Console:
         except FileNotFoundError:
             raise causes.BuildError(f"there is no {argv[0]} on the host", "Install it") from None
         with process:
-            assert process.stdout
-            for line in process.stdout:
+            for line in process.stdout or ():
                 line = self.mask(line.rstrip("\n"))
                 said.append(line)
                 # Indented, so that no line of a tool is taken for one of ours.
-                print(f"    {line}", flush=True)
+                self._write(f"    {line}")
                 self._progress(line)
         return process.returncode, "\n".join(said)
+
+    @staticmethod
+    def _write(line: str) -> None:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
 
     def _progress(self, line: str) -> None:
         """A compiler's count, as ninja writes it, each time that another tenth is done."""

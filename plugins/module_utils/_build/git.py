@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import owners
+from ansible_collections.llmops.vllm.plugins.module_utils._host import owners, programs
 
 FULL = re.compile(r"[0-9a-f]{40}")
 
@@ -24,12 +24,10 @@ def ask(repository: str, *arguments: str) -> tuple[int, str]:
         if os.geteuid() != 0:  # it may belong to someone else
             own = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}
             environment.update(own)
-        done = subprocess.run(
+        done = programs.run(
             ["git", "-C", repository, *arguments],
-            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             env=environment,
-            check=False,
             **owner,
         )
     except (OSError, KeyError):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import glob
-import json
 import os
 import re
 import urllib.parse

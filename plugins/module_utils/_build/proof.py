@@ -17,7 +17,7 @@ from collections.abc import Iterator
 
 from ansible_collections.llmops.vllm.plugins.module_utils._build import git
 from ansible_collections.llmops.vllm.plugins.module_utils._build.installed import Distribution, Installed
-from ansible_collections.llmops.vllm.plugins.module_utils._host import files, owners
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, owners, programs
 
 SHOWN = 3  # files named in a finding
 KINDS = ("dir_info", "vcs_info", "archive_info")  # one of them stands in direct_url.json
@@ -236,15 +236,12 @@ def _starts(found: Installed) -> Iterator[Finding]:
     code = f"{kernels}import runpy, sys; sys.argv = ['vllm', '--version']; runpy.run_path({found.program!r}, run_name='__main__')"
     try:
         owner = owners.become(owners.whose(found.python, found.program, found.site, found.root))
-        done = subprocess.run(
+        done = programs.run(
             [found.python, "-I", "-c", code],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             cwd="/",
             env=owners.environment(),
             timeout=PATIENCE,
-            check=False,
             **owner,
         )
     except KeyError as e:

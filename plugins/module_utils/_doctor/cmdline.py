@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,10 @@ ALIASES = {
     "tp": "tensor-parallel-size",
     "pp": "pipeline-parallel-size",
     "dp": "data-parallel-size",
+    "dpa": "data-parallel-address",
+    "dpl": "data-parallel-size-local",
+    "dpn": "data-parallel-rank",
+    "dpr": "data-parallel-start-rank",
     "ep": "enable-expert-parallel",
     "n": "nnodes",
     "r": "node-rank",
@@ -24,16 +29,29 @@ ALIASES = {
     "ac": "attention-config",
     "O": "optimization-level",
 }
+KNOWN = (
+    "api-key", "attention-backend", "config", "config-format", "data-parallel-address", "data-parallel-backend",
+    "data-parallel-rank", "data-parallel-size", "data-parallel-size-local", "data-parallel-start-rank", "disable-log-stats",
+    "distributed-executor-backend", "dtype", "enable-prefix-caching", "headless", "hf-token", "host", "kv-cache-dtype",
+    "master-addr", "master-port", "max-model-len", "max-num-batched-tokens", "max-num-seqs", "model", "model-impl",
+    "no-enable-prefix-caching", "nnodes", "node-rank", "pipeline-parallel-size", "port", "quantization", "quantization-config",
+    "revision", "served-model-name", "spec-method", "spec-model", "spec-tokens", "speculative-config", "ssl-certfile",
+    "tensor-parallel-size", "tokenizer", "tokenizer-mode", "tokenizer-revision", "trust-remote-code", "uds",
+)  # fmt: skip
+"""Flags that somebody looks for. vLLM takes the beginning of a name for the name, and so does long_name: what two begin with it refuses."""
 SEVERAL = (
-    "served-model-name",
-    "api-key",
-    "lora-modules",
-    "middleware",
-    "allowed-origins",
-    "allowed-methods",
-    "allowed-headers",
-)
+    "allowed-headers", "allowed-media-domains", "allowed-methods", "allowed-origins", "api-key", "collect-detailed-traces",
+    "cpu-offload-params", "cudagraph-capture-sizes", "ignore-patterns", "kv-cache-dtype-skip-layers", "logits-processors",
+    "lora-modules", "lora-target-modules", "middleware", "numa-bind-cpus", "numa-bind-nodes", "offload-params",
+    "served-model-name", "sleep-preserve-parameter-names",
+)  # fmt: skip
 """Flags that take several values; of all others a second one is the model."""
+SWITCH = re.compile(r"(?:no|enable|enforce|trust)-|disable-(?!access-log-for)|headless$")
+"""Flags that take no value, so that the word after them is the model."""
+WORDS = ("api-key", "hf-token", "served-model-name")
+"""Flags whose values are words, even where they look like numbers or JSON."""
+PARTS = {"spec-method": "method", "spec-model": "model", "spec-tokens": "num_speculative_tokens"}
+"""Flags that are keys of the speculative config."""
 DEEPEST = 128
 """Levels of a dotted name, and brackets of a JSON text: no server is told more, and Python could not follow whatever else is there."""
 
@@ -47,6 +65,16 @@ def words_of_server(argv: Sequence[str]) -> list[str] | None:
         if word in MODULES and argv[at - 1] == "-m":
             return list(argv[at + 1 :])
     return None
+
+
+def long_name(flag: str) -> str:
+    """The whole name of a flag, without its hyphens and what is put behind it: --api-k=x is api-key, and -tp tensor-parallel-size."""
+    name = flag.partition("=")[0]
+    if not name.startswith("--"):
+        return ALIASES.get(name.lstrip("-"), name.lstrip("-"))
+    name = name[2:].partition(".")[0].replace("_", "-")
+    begun = [known for known in KNOWN if known.startswith(name)]
+    return name if name in KNOWN or len(begun) != 1 else begun[0]
 
 
 def parse(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
@@ -63,16 +91,18 @@ def parse(words: Sequence[str]) -> tuple[str, dict[str, Any]]:
         if not _is_flag(word):
             model = model or word
             continue
-        name, equals, value = word.lstrip("-").partition("=")
+        given, equals, value = word.partition("=")
+        path, name = given.partition(".")[2], long_name(given)
         values = [value] if equals else []
         while not equals and at < len(words) and not _is_flag(words[at]):
             values.append(words[at])
             at += 1
-        name, _dot, path = name.partition(".")
-        name = ALIASES.get(name, name.replace("_", "-")) if not word.startswith("--") else name.replace("_", "-")
-        if len(values) > 1 and name not in SEVERAL and not model:
+        if not equals and not model and (values if SWITCH.match(name) else values[1:] if name not in SEVERAL else ()):
             model = values.pop()
         _put(flags, name, path, values)
+    told = flags.get("speculative-config", {})
+    if isinstance(told, dict) and set(PARTS) & set(flags):
+        flags["speculative-config"] = {**told, **{key: flags.pop(name) for name, key in PARTS.items() if name in flags}}
     return model or str(flags.get("model", "")), flags
 
 
@@ -90,7 +120,8 @@ def _is_number(word: str) -> bool:
 
 
 def _put(flags: dict[str, Any], name: str, path: str, values: list[str]) -> None:
-    value: Any = True if not values else read(values[0]) if len(values) == 1 else values
+    one = str if name in WORDS else read
+    value: Any = True if not values else one(values[0]) if len(values) == 1 else values
     if not values and name.startswith("no-"):
         name, value = name[3:], False
     if not path:

@@ -8,13 +8,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import subprocess
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor import judges, masking, namespaces
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import judges, masking, namespaces, probing
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import ERROR, WARNING, Finding, ranked, worst
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.probing import Asked
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.servers import Server
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.subject import Subject
-from ansible_collections.llmops.vllm.plugins.module_utils._host import files
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, programs
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.profile import Profile
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import Scanner
@@ -27,16 +29,30 @@ ORPHANS = (
     "Their server is gone, and they may hold GPUs. End them (kill PID) once you are sure that nothing else needs them."
 )
 
-UNREAD = "Look whose process it is, and what it was started with."
 
+def describe(server: Server) -> dict[str, Any]:
+    """What a server is, and what it runs, without any judgement."""
+    subject = Subject(server, {}, None)
 
-def examine(server: Server) -> dict[str, Any]:
-    """What is told of a server: what it is, what was read of it, and the findings."""
+    def look() -> dict[str, Any]:
+        subject.read()
+        return {"target": subject.target, "drafter": subject.drafter, "build": subject.build}
+
+    told = server.public()
     try:
-        told = _told(server)
+        return {**told, **masking.shown("", namespaces.at_files(server.pid, look))}
+    except Exception as e:
+        hidden = [*told["hidden"], masking.text(f"its files: {e}")]
+        return {**told, "hidden": hidden, "target": "", "drafter": "", "build": None}
+
+
+def examine(server: Server, asked: Asked | None = None) -> dict[str, Any]:
+    """What is told of a server: what it is, what was read of it, and the findings. asked: how to probe it, None for not at all."""
+    try:
+        told = _told(server, asked)
     # Whoever may start a process may show us anything, and the others are to be judged all the same.
     except Exception as e:
-        told = {"findings": [dataclasses.asdict(_unseen(server.pid, e))], "shown": {}}
+        told = {"findings": [dataclasses.asdict(judges.unseen(server.pid, "All", e))], "shown": {}}
     findings = [masking.shown("", finding) for finding in told["findings"]]
     return {
         **server.public(),
@@ -49,40 +65,48 @@ def examine(server: Server) -> dict[str, Any]:
 def of_the_host(orphans: list[str], unread: list[str]) -> list[Finding]:
     """What is wrong beside the servers that are there."""
     found = [
-        Finding("sight", WARNING, f"What looks like a server can't be read: {one}.", "/proc", UNREAD) for one in unread
+        Finding("sight", WARNING, f"What looks like a server can't be read: {one}.", "/proc", judges.UNREAD)
+        for one in unread
     ]
     if orphans:
         found.append(Finding("process", ERROR, f"Engines without a server: {'; '.join(orphans)}.", "/proc", ORPHANS))
     return ranked(found)
 
 
-def _told(server: Server) -> Any:
+def _told(server: Server, asked: Asked | None) -> Any:
+    """By parts, so that where one can't be had the others are judged all the same."""
     unit = _unit(server.unit)
     subject = Subject(server, unit, _log(server, unit), int(unit.get("NRestarts") or 0))
 
-    def look() -> dict[str, Any]:
-        subject.read()
+    def result() -> dict[str, Any]:
         return {"findings": [dataclasses.asdict(f) for f in judges.judge(subject)], "shown": subject.shown()}
 
-    subject.hear(namespaces.at_network(server.pid, lambda: subject.ask(not namespaces.other_network(server.pid))))
-    return namespaces.at_files(server.pid, look)
+    def look() -> dict[str, Any]:
+        subject.read()
+        return result()
 
-
-def _unseen(pid: int, error: Exception) -> Finding:
-    if isinstance(error, (PermissionError, RuntimeError, OSError)) and not isinstance(error, RecursionError):
-        what = f"What pid {pid} sees of its files and its network can't be looked at: {error}."
-        return Finding("sight", WARNING, what, "", "Run the doctor as root (become).")
-    what = f"Pid {pid} can't be judged: {type(error).__name__}: {error}."
-    return Finding("sight", WARNING, what, f"the arguments and files of pid {pid}", UNREAD)
+    try:
+        subject.hear(namespaces.at_network(server.pid, lambda: subject.ask(not namespaces.other_network(server.pid))))
+        if asked:
+            subject.probed = probing.probe(subject, asked)
+    except Exception as e:
+        subject.unseen.append(judges.unseen(server.pid, "The network", e))
+    try:
+        return namespaces.at_files(server.pid, look)
+    except Exception as e:
+        subject.blind = True
+        subject.version = subject.version or str(subject.facts.get("version") or "")
+        subject.unseen.append(judges.unseen(server.pid, "The files", e))
+        return result()
 
 
 def _unit(name: str) -> dict[str, str]:
     if not name:
         return {}
     try:
-        done = subprocess.run(
+        done = programs.run(
             ["systemctl", "show", "--property", PROPERTIES, "--", name],
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=20,
+            text=True, errors="replace", timeout=20,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         return {}
@@ -90,26 +114,36 @@ def _unit(name: str) -> dict[str, str]:
 
 
 def _log(server: Server, unit: dict[str, str]) -> Judge | None:
-    """The judge of its last launch's log, from the file behind its output or from the journal; None where there is neither."""
-    judge, output = Judge(Profile()), f"/proc/{server.pid}/fd/1"
+    """The judge of its last launch's log, from a file behind its output or from the journal; None where there is neither."""
+    if server.log.startswith(("socket:", "pipe:")) and unit.get("InvocationID"):
+        return _judged([_journal(unit["InvocationID"])])
+    # By the descriptor, so that one that was renamed or removed is found as well, whatever root it lies under.
+    return _judged(_written(f"/proc/{server.pid}/fd/1")) or _judged(_written(f"/proc/{server.pid}/fd/2"))
+
+
+def _judged(data: Iterable[bytes]) -> Judge | None:
+    judge = Judge(Profile())
     scanner = Scanner(judge)
-    try:
-        if server.log.startswith(("socket:", "pipe:")) and unit.get("InvocationID"):
-            scanner.feed(_journal(unit["InvocationID"]), 0.0)
-        # By the descriptor, so that one that was renamed or removed is found as well, whatever root it lies under.
-        else:
-            with open(output, "rb", opener=files.ordinary) as f:
-                f.seek(max(os.fstat(f.fileno()).st_size - LONGEST, 0))
-                while data := f.read(CHUNK):
-                    scanner.feed(data, 0.0)
-    except OSError:
-        return None
+    for piece in data:
+        scanner.feed(piece, 0.0)
     return (scanner.glance(0.0) or judge) if judge.lines else None
+
+
+def _written(path: str) -> Iterator[bytes]:
+    """The end of a file; nothing if it is none, or may not be read."""
+    try:
+        with open(path, "rb", opener=files.ordinary) as f:
+            f.seek(max(os.fstat(f.fileno()).st_size - LONGEST, 0))
+            while data := f.read(CHUNK):
+                yield data
+    except OSError:
+        return
 
 
 def _journal(invocation: str) -> bytes:
     command = ["journalctl", "--no-pager", "-o", "cat", "-n", str(JOURNAL), f"_SYSTEMD_INVOCATION_ID={invocation}"]
     try:
-        return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=60).stdout
-    except subprocess.TimeoutExpired:
+        said: bytes = programs.run(command, timeout=60).stdout
+    except (OSError, subprocess.TimeoutExpired):
         return b""
+    return said

@@ -9,14 +9,13 @@ import os
 import time
 from collections.abc import Iterator
 
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import ERROR, WARNING, Finding
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.features import ENOUGH, WEAK
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import ERROR, NOTE, WARNING, Finding
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.subject import Subject
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import diagnosis
 from ansible_collections.llmops.vllm.plugins.module_utils._engine.probe import Phase
 
 LOADING = 1800  # seconds after which a server that isn't ready is no longer just loading
-ENOUGH = 100  # drafts, fewer of which tell nothing
-WEAK = 2.0  # acceptance length, under which a drafter hardly pays
 
 
 def process(subject: Subject) -> Iterator[Finding]:
@@ -24,7 +23,7 @@ def process(subject: Subject) -> Iterator[Finding]:
     started = time.time() - server.uptime
     for what, directory in (("drafter", subject.drafter), ("target", subject.target)):
         path = os.path.join(directory, "config.json")
-        changed = os.stat(path).st_mtime if directory else 0
+        changed = os.stat(path).st_mtime if directory else 0.0
         if changed > started:
             yield Finding(
                 "process", ERROR,
@@ -38,7 +37,8 @@ def process(subject: Subject) -> Iterator[Finding]:
             "process", WARNING, f"It was told to listen on port {server.port}, and does not.", f"pid {server.pid} listens on "
             f"{', '.join(map(str, server.listens))}", "Look what holds the port, and at the last lines of its log.",
         )  # fmt: skip
-    if subject.answers and not server.workers:
+    alone = server.flags.get("data-parallel-size-local") == 0  # its engines are on other hosts
+    if subject.answers and not server.workers and not alone:
         yield Finding(
             "process", ERROR, "The API server answers, and its engine is gone.", f"pid {server.pid} has no other processes",
             "Restart it; the end of its log tells what the engine died of.",
@@ -53,6 +53,10 @@ def log(subject: Subject) -> Iterator[Finding]:
             "Find what it died of in the log before the last launch.",
         )  # fmt: skip
     if judge is None:
+        if server.log:
+            yield Finding(
+                "log", NOTE, "Nothing can be read of its log.", f"its output goes to {server.log}", "Have it written to a file, or let a unit keep it.",
+            )  # fmt: skip
         return
     cause = judge.cause() if judge.failed else None
     if judge.failed:
@@ -74,6 +78,29 @@ def silence(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "process", ERROR, "The server gives no answer.", subject.silence, "Look at the end of its log, and restart it if it hangs.",
         )  # fmt: skip
+
+
+def probe(subject: Subject) -> Iterator[Finding]:
+    """What a probe found, where somebody asked for one."""
+    told, server = subject.probed, subject.server
+    if told is None:
+        return
+    cause, evidence, remedy = (str(told.get(name) or "") for name in ("cause", "evidence", "remedy"))
+    if told["verdict"] in ("not probed", "keyless", "insufficient"):
+        what = "It wants a key, and none can be read" if told["verdict"] == "keyless" else cause
+        yield Finding(
+            "probe", NOTE, f"The probe says nothing: {_lowered(what)}.", evidence or f"pid {server.pid}", f"{remedy or 'Probe it when that is over'}.",
+        )  # fmt: skip
+    elif told["verdict"] == "no_speculation" and not server.speculative:
+        return
+    elif told["verdict"] != "pass":
+        yield Finding("probe", ERROR, f"Asked for tokens, it fails: {_lowered(cause)}.", evidence, f"{remedy}.")
+    elif told["ill"] or (told["acceptance_length"] or WEAK) < WEAK:
+        yield Finding("probe", ERROR if told["ill"] else WARNING, f"{cause}.", evidence, f"{remedy}.")
+
+
+def _lowered(sentence: str) -> str:
+    return sentence[:1].lower() + sentence[1:]
 
 
 def counters(subject: Subject) -> Iterator[Finding]:

@@ -6,21 +6,23 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import cmdline
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import NOTE, WARNING, Finding
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.subject import Subject
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import arguments
 from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 
-KEYS = ("VLLM_API_KEY", "HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+KEYS = re.compile(r"(?im)(?:VLLM_API_KEY|HF_TOKEN|HUGGING_FACE_HUB_TOKEN)=|^\s*(?:api[-_]key|hf[-_]token)\s*:")
 LONGEST = 64 * 1024  # characters of a file in which a secret is looked for
 
 
 def safety(subject: Subject) -> Iterator[Finding]:
     server = subject.server
-    words = [word.partition("=")[0].lstrip("-").replace("_", "-") for word in server.argv if word.startswith("-")]
+    words = dict.fromkeys(cmdline.long_name(word) for word in server.argv if word.startswith("-"))
     exposed = [f"--{word}" for word in words if word in ("api-key", "hf-token")]
     if exposed:
         yield Finding(
@@ -39,7 +41,7 @@ def safety(subject: Subject) -> Iterator[Finding]:
         yield Finding(
             "safety", NOTE, "It runs whatever Python code comes with the model.", "--trust-remote-code", "Leave it out if the model needs none.",
         )  # fmt: skip
-    for path in _secret_files(subject):
+    for path in [] if subject.blind else _secret_files(subject):
         yield Finding(
             "safety",
             WARNING,
@@ -50,18 +52,20 @@ def safety(subject: Subject) -> Iterator[Finding]:
 
 
 def _secret_files(subject: Subject) -> Iterator[str]:
-    """Where a token lies that others can read: in the hub client's place, and in the environment files of its unit."""
+    """Where a token lies that others can read: in the hub client's place, in its --config, in the environment files of its unit."""
     home = subject.server.variable("HOME")
     paths = (
         [os.path.join(subject.server.variable("HF_HOME") or os.path.join(home, ".cache", "huggingface"), "token")]
         if home
         else []
     )
+    told = subject.server.flags.get("config")
+    paths += [os.path.join(subject.server.cwd or "/", told)] if isinstance(told, str) else []
     for path in [*paths, *subject.unit.get("EnvironmentFiles", "").split()]:
         try:
             with open(path, encoding="utf-8", errors="replace", opener=files.ordinary) as f:
                 about, text = os.fstat(f.fileno()), f.read(LONGEST)
         except OSError:
             continue
-        if about.st_mode & stat.S_IROTH and (path.endswith("/token") or any(f"{key}=" in text for key in KEYS)):
+        if about.st_mode & stat.S_IROTH and (path.endswith("/token") or KEYS.search(text)):
             yield path

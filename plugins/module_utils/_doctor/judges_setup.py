@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._build import proof
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor import known
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import features, known
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import ERROR, NOTE, WARNING, Finding
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.subject import Subject
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import asking
@@ -18,19 +19,25 @@ from ansible_collections.llmops.vllm.plugins.module_utils._engine import argumen
 
 
 def drafter(subject: Subject) -> Iterator[Finding]:
-    told = subject.server.speculative
+    told, said = subject.server.speculative, subject.server.flags.get("speculative-config")
+    if said is not None and not isinstance(said, dict):
+        yield Finding(
+            "drafter", ERROR, f"What it was told of its drafter is no dictionary: {said!r}.", "its --speculative-config",
+            "Write it as JSON, and see that no shell takes its quotes away: {\"method\": \"dflash\", \"model\": ..., ...}.",
+        )  # fmt: skip
+        return
     if not told:
         yield Finding(
             "drafter", NOTE, "It runs without a drafter, so there is no speculative decoding.", "its arguments hold no --speculative-config",
             "If it should have one, give it: {\"method\": \"dflash\", \"model\": ..., \"num_speculative_tokens\": ...}.",
         )  # fmt: skip
         return
-    if told.get("model") and not subject.drafter and subject.server.hidden:
+    if told.get("model") and not subject.drafter and (subject.server.hidden or subject.blind):
         yield Finding(
             "drafter",
             NOTE,
             f"Where the drafter {told['model']} lies can't be seen by this user.",
-            f"not seen: {', '.join(subject.server.hidden)}",
+            f"not seen: {', '.join(subject.server.hidden or ['its files'])}",
             "Look as root (become).",
         )
         return
@@ -58,13 +65,12 @@ def drafter(subject: Subject) -> Iterator[Finding]:
         )
         return
     for found in judged.findings:
-        wanted = found.public()["wanted"]
+        told, wanted = found.public()["found"], found.public()["wanted"]
         yield Finding(
             "drafter", found.severity,
-            f"{found.key} is {spoken(found.found)}" + (f" and should be {spoken(wanted)}" if wanted is not None else "") + f": {found.why}.",
-            f"{judged.drafter.path}; {found.evidence}",
-            f"Set {found.key} to {spoken(wanted)} (drafter_config does it in a copy), and restart." if wanted is not None
-            else "See what the evidence says.",
+            f"{found.key} {'is missing' if told is None else f'is {spoken(told)}'}"
+            + (f" and should be {spoken(wanted)}" if wanted is not None else "") + f": {found.why.partition('; assert ')[0]}.",
+            f"{judged.drafter.path}; {found.evidence}", _remedy(found.key, wanted, found.evidence),
         )  # fmt: skip
     layers, taken = judged.public()["expected_aux_layers"], subject.facts.get("auxiliary_layers")
     if layers and subject.log and subject.log.ready and layers != taken:
@@ -79,6 +85,14 @@ def drafter(subject: Subject) -> Iterator[Finding]:
         )  # fmt: skip
 
 
+def _remedy(key: str, wanted: Any, evidence: str) -> str:
+    if wanted is not None:
+        return f"Set {key} to {spoken(wanted)} (the module drafter_config does it in a copy), and restart."
+    if evidence.startswith("vLLM "):
+        return "Take a vLLM that can do it, or a drafter that this one can run."
+    return f"Look up what {key} is where the drafter was published, write that into its config.json, and restart."
+
+
 def build(subject: Subject) -> Iterator[Finding]:
     if subject.found is None or not subject.found.distributions:
         return
@@ -87,9 +101,10 @@ def build(subject: Subject) -> Iterator[Finding]:
 
 
 def versions(subject: Subject) -> Iterator[Finding]:
-    for fault in known.that_apply(subject.numbers, subject.features):
+    for fault in known.that_apply(subject.numbers, features.of(subject)):
         evidence = f"vLLM {subject.version or 'of any version'}, {fault.source}"
-        yield Finding("versions", fault.severity, fault.symptom, evidence, fault.remedy)
+        doubtful = subject.from_source and not fault.of_any_version and fault.severity == ERROR
+        yield Finding("versions", WARNING if doubtful else fault.severity, fault.symptom, evidence, fault.remedy)
 
 
 def launch(subject: Subject) -> Iterator[Finding]:
@@ -101,7 +116,9 @@ def launch(subject: Subject) -> Iterator[Finding]:
         speculative={"num_speculative_tokens": 1, **server.speculative},
         drafter=subject.config(subject.drafter),
         version=subject.version,
-        environment={name: server.variable(name) for name in (arguments.RUNNER,) if server.variable(name)},
+        environment={
+            name: server.variable(name) for name in (arguments.RUNNER, arguments.READY_TIMEOUT) if server.variable(name)
+        },
     )
     for fault in arguments.faults(judged):
         what, _colon, remedy = fault.rpartition(": ")

@@ -60,7 +60,7 @@ def arguments(argv: Iterable[str]) -> list[str]:
         if not word.startswith("-"):
             told.append(shown(flag, word))
             continue
-        flag = name.lstrip("-")
+        flag = name.lstrip("-") if "." in name else cmdline.long_name(name)
         told.append(f"{_plain(name)}={shown(flag, value)}" if equals else text(word))
     return told
 

@@ -57,12 +57,12 @@ def at_files(pid: int, look: Callable[[], Any]) -> Any:
     return _in_child(look, (lambda: _enter_root(pid)) if other_files(pid) else None)
 
 
-def at_network(pid: int, look: Callable[[], Any]) -> Any:
-    """The same in the process's network, with our own files."""
-    return _in_child(look, (lambda: _enter_network(pid)) if other_network(pid) else None)
+def at_network(pid: int, look: Callable[[], Any], patience: float | None = None) -> Any:
+    """The same in the process's network, with our own files. patience: seconds in which it has to end."""
+    return _in_child(look, (lambda: _enter_network(pid)) if other_network(pid) else None, patience)
 
 
-def _in_child(look: Callable[[], Any], enter: Callable[[], None] | None) -> Any:
+def _in_child(look: Callable[[], Any], enter: Callable[[], None] | None, patience: float | None = None) -> Any:
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -81,12 +81,13 @@ def _in_child(look: Callable[[], Any], enter: Callable[[], None] | None) -> Any:
         finally:
             os._exit(0)
     os.close(writing)
-    told = _heard(reading)
+    patience = PATIENCE if patience is None else patience
+    told = _heard(reading, patience)
     if told is None:
         os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     if told is None:
-        raise RuntimeError(f"it did not end within {PATIENCE:g} s")
+        raise RuntimeError(f"it did not end within {patience:g} s")
     answer = json.loads(told or b'{"error": "it ended without a word"}')
     if "refused" in answer:
         raise PermissionError(answer["refused"])
@@ -95,9 +96,9 @@ def _in_child(look: Callable[[], Any], enter: Callable[[], None] | None) -> Any:
     return answer["value"]
 
 
-def _heard(reading: int) -> bytes | None:
+def _heard(reading: int, patience: float) -> bytes | None:
     """All that comes, None if that doesn't end in time."""
-    told, deadline = b"", time.monotonic() + PATIENCE
+    told, deadline = b"", time.monotonic() + patience
     with os.fdopen(reading, "rb", buffering=0) as pipe:
         while select.select([pipe], [], [], max(deadline - time.monotonic(), 0))[0]:
             data = pipe.read(65536)

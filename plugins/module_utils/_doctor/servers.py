@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor import cmdline, masking, origin
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import cmdline, masking, origin, placement
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.placement import Gpus
 from ansible_collections.llmops.vllm.plugins.module_utils._host import leftovers, ports, processes
 
 PYTHON = re.compile(r"(?:python|pypy)[\d.]*$|vllm$")
@@ -24,7 +25,7 @@ class Server:
 
     argv: as it was started; model and flags: what that says. environment: None where it may not be read. cwd: empty likewise.
     uptime: seconds. workers: its processes besides, engines by their names. keeper: what keeps it, in words; unit: if that is systemd.
-    log: the file behind its output, or what else is; hidden: what this user may not see.
+    log: the file behind its output, or what else is; hidden: what this user may not see. placement: see placement.of.
     """
 
     pid: int
@@ -42,6 +43,7 @@ class Server:
     listens: list[int]
     workers: dict[int, str]
     hidden: list[str]
+    placement: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def speculative(self) -> dict[str, Any]:
@@ -51,7 +53,7 @@ class Server:
     @property
     def port(self) -> int:
         told = self.flags.get("port")
-        if type(told) is int and 0 < told < 2**16:  # true is an int as well
+        if isinstance(told, int) and not isinstance(told, bool) and 0 < told < 2**16:
             return told
         return self.listens[0] if "config" in self.flags and self.listens else DEFAULT_PORT
 
@@ -66,10 +68,20 @@ class Server:
 
     @property
     def python(self) -> str:
-        """The Python that runs it: that of the program's own directory, which is a venv's if it is in one."""
+        """The Python that runs it: that of the program's own directory, which is a venv's if it is in one, or of the venv that is active."""
         program = next((word for word in self.argv if os.path.basename(word) == "vllm" and "/" in word), "")
-        beside = os.path.join(os.path.dirname(program), "python") if program else ""
-        return beside or self.argv[0]
+        found = os.path.join(os.path.dirname(program), "python") if program else self.argv[0]
+        active = self.variable("VIRTUAL_ENV") or self.variable("CONDA_PREFIX")
+        if "/" not in found:
+            return os.path.join(active, "bin", found) if active else found
+        return os.path.normpath(os.path.join(self.cwd, found)) if self.cwd else found
+
+    @property
+    def key(self) -> str:
+        """The key that it asks its clients for; empty where it has none, or none that may be read."""
+        told = self.flags.get("api-key")
+        keys = [key for key in (told if isinstance(told, list) else [told]) if isinstance(key, str) and key]
+        return keys[0] if keys else self.variable("VLLM_API_KEY")
 
     def variable(self, name: str) -> str:
         return (self.environment or {}).get(name, "")
@@ -99,19 +111,26 @@ def find() -> tuple[list[Server], list[str], list[str]]:
     }
     # What a server forks carries its command line along.
     leaders = [pid for pid in found if not any(above in found for above in ancestors(pid, parents))]
-    servers, unread = [], []
-    for pid in leaders:
-        try:
-            servers.append(_look(pid, told[pid], found[pid], parents))
-        # Whoever may start a process may name it like a server, and the others are to be found all the same.
-        except Exception as e:
-            unread.append(f"pid {pid}, of {leftovers.user(pid)} ({type(e).__name__}: {masking.text(str(e))})")
     lost = [
         pid
         for pid in parents
         if processes.name(pid).startswith(leftovers.ENGINE) and not {pid, *ancestors(pid, parents)} & set(leaders)
     ]
-    orphans = [masking.text(f"pid {pid} ({processes.name(pid)}), of {leftovers.user(pid)}") for pid in lost]
+    host = Gpus.ask() if leaders or lost else Gpus()
+    servers, unread = [], []
+    for pid in leaders:
+        try:
+            servers.append(_look(pid, told[pid], found[pid], parents, host))
+        # Whoever may start a process may name it like a server, and the others are to be found all the same.
+        except Exception as e:
+            unread.append(f"pid {pid}, of {leftovers.user(pid)} ({type(e).__name__}: {masking.text(str(e))})")
+    orphans = [
+        masking.text(
+            f"pid {pid} ({processes.name(pid)}), of {leftovers.user(pid)}"
+            + "".join(f", on GPU {gpu['index']} with {_memory(gpu['memory_used'])}" for gpu in host.used_by([pid]))
+        )
+        for pid in lost
+    ]
     return servers, orphans, unread
 
 
@@ -135,10 +154,14 @@ def _is_python(argv: list[str]) -> bool:
     return bool(argv) and bool(PYTHON.match(os.path.basename(argv[0])))
 
 
-def _look(pid: int, argv: list[str], words: list[str], parents: Mapping[int, int]) -> Server:
+def _memory(mib: int | None) -> str:
+    return "memory that the driver does not tell" if mib is None else f"{mib} MiB"
+
+
+def _look(pid: int, argv: list[str], words: list[str], parents: Mapping[int, int], host: Gpus) -> Server:
     model, flags = cmdline.parse(words)
     above = ancestors(pid, parents)
-    environment, cwd, log = _environment(pid), _link(pid, "cwd"), _link(pid, "fd/1")
+    environment, cwd, log = _environment(pid), _link(pid, "cwd"), _log(pid)
     hidden = [
         name
         for name, known in (
@@ -148,7 +171,8 @@ def _look(pid: int, argv: list[str], words: list[str], parents: Mapping[int, int
         )
         if not known
     ]
-    return Server(
+    workers = {child: processes.name(child) for child in parents if pid in ancestors(child, parents)}
+    server = Server(
         pid=pid,
         argv=argv,
         model=model,
@@ -162,9 +186,12 @@ def _look(pid: int, argv: list[str], words: list[str], parents: Mapping[int, int
         unit=origin.unit(processes.control_group(pid)),
         log=log,
         listens=ports.listened(pid),
-        workers={child: processes.name(child) for child in parents if pid in ancestors(child, parents)},
+        workers=workers,
         hidden=hidden,
     )
+    asked = (pid, *workers) if placement.spans_hosts(flags) else ()
+    peers = {peer for own in asked for peer in ports.connected(own, besides=(server.port,))}
+    return dataclasses.replace(server, placement=placement.of(flags, environment, (pid, *workers), host, peers))
 
 
 def _environment(pid: int) -> dict[str, str] | None:
@@ -181,6 +208,16 @@ def _link(pid: int, name: str) -> str:
         return os.readlink(f"/proc/{pid}/{name}")
     except OSError:
         return ""
+
+
+def _log(pid: int) -> str:
+    """The file behind its output, or its errors where only these go to one; else what is behind its output."""
+    out, err = _link(pid, "fd/1"), _link(pid, "fd/2")
+    return err if not _is_file(out) and _is_file(err) else out
+
+
+def _is_file(path: str) -> bool:
+    return path.startswith("/") and not path.startswith("/dev/")
 
 
 def _telling(name: str) -> bool:

@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._build import installed
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor import hub
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import Finding
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.servers import Server
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter import engines
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import metrics
@@ -32,6 +33,7 @@ class Subject:
     """unit: what systemd says of the server's unit, empty without one. log: the judge of its last launch, None where nothing is written.
 
     target, drafter: directories as the server sees them, empty where there are none. answers: whether it takes requests; silence: why not.
+    probed: what a probe found, None if nobody asked for one. blind: whether its files can't be looked at; unseen: that, and the like.
     """
 
     server: Server
@@ -45,7 +47,9 @@ class Subject:
     counters: metrics.Counters = dataclasses.field(default_factory=metrics.Counters)
     answers: bool = False
     silence: str = ""
-    names: list[str] = dataclasses.field(default_factory=list)
+    probed: dict[str, Any] | None = None
+    blind: bool = False
+    unseen: list[Finding] = dataclasses.field(default_factory=list)
 
     def read(self) -> None:
         """What is to be seen where the server's files are: its models and its Python."""
@@ -62,23 +66,28 @@ class Subject:
             self.version or (self.found.version if self.found else None) or str(self.facts.get("version") or "")
         )
 
-    def ask(self, known_names: bool) -> dict[str, Any]:
-        """What the server itself answers, for hear(). known_names: whether its address may be a name, looked up as we do."""
+    def url(self, known_names: bool) -> str:
+        """Where it can be asked; empty where it can't. known_names: whether its address may be a name, looked up as we do."""
         server = self.server
         address = "127.0.0.1" if server.host in ("0.0.0.0", "::", "localhost") else server.host
-        if server.headless or not (known_names or _is_numeric(address)):
-            return {}
+        if server.headless or "uds" in server.flags or not (known_names or _is_numeric(address)):
+            return ""
         scheme = "https" if server.flags.get("ssl-certfile") else "http"
+        return f"{scheme}://{f'[{address}]' if ':' in address else address}:{server.port}"
+
+    def ask(self, known_names: bool) -> dict[str, Any]:
+        """What the server itself answers, for hear()."""
+        url = self.url(known_names)
+        if not url:
+            return {}
         try:
-            client = Client(
-                f"{scheme}://{f'[{address}]' if ':' in address else address}:{server.port}", validate_certs=False
-            )
+            client = Client(url, validate_certs=False)
             status, text = client.metrics(time.monotonic() + PATIENCE)
             version = client.version(time.monotonic() + PATIENCE)
         except NoAnswerError as e:
             return {"silence": f"{e.cause} ({e.evidence})"}
         except ValueError as e:
-            return {"silence": f"{address}:{server.port} can't be asked: {e}"}
+            return {"silence": f"{url} can't be asked: {e}"}
         return {"status": status, "text": text, "version": version}
 
     def hear(self, answer: dict[str, Any]) -> None:
@@ -104,22 +113,26 @@ class Subject:
         return {"1": "v2", "0": "v1"}.get(told) or str(self.facts.get("runner") or "").lower()
 
     @property
+    def from_source(self) -> bool:
+        """Whether it was built from some commit, which may have what its version hasn't, and the reverse."""
+        return bool(self.numbers) and engines.parse(self.version, None).from_source
+
+    @property
     def is_dflash(self) -> bool:
         return self.server.speculative.get("method") == "dflash" or self.facts.get("speculative_method") == "dflash"
 
     @property
-    def features(self) -> set[str]:
-        """What known.py may ask for."""
-        flags, unit = self.server.flags, self.unit
-        told = {
-            "dflash": self.is_dflash,
-            "prefix-caching": flags.get("enable-prefix-caching", True) is not False,
-            "fp8-kv": str(flags.get("kv-cache-dtype", "")).startswith("fp8"),
-            "unit-restarts-on-failure": unit.get("Restart") in ("on-failure", "on-abnormal", "on-abort", "no"),
-            "unit-waits-for-notify": unit.get("Type") == "notify",
-            "unit-spares-children": unit.get("KillMode") in ("process", "none"),
+    def build(self) -> dict[str, Any] | None:
+        """The vLLM that lies in its venv, None where that isn't known. commit: its first digits or all, as far as its files tell."""
+        if self.found is None or not self.found.distributions:
+            return None
+        commit = max(self.found.says().values(), key=len, default="")
+        return {
+            "version": self.found.version,
+            "commit": commit,
+            "method": self.found.method,
+            "device": self.found.device,
         }
-        return {name for name, has in told.items() if has}
 
     def config(self, directory: str) -> dict[str, Any]:
         return files.read_json(os.path.join(directory, "config.json")) if directory else {}
@@ -131,11 +144,13 @@ class Subject:
             "target": self.target,
             "drafter": self.drafter,
             "version": self.version,
+            "build": self.build,
             "runner": self.runner,
             "answers": self.answers,
             "acceptance_length": drafting.acceptance_length if drafting else None,
             "drafts": round(drafting.drafts) if drafting else None,
             "restarts": self.restarts,
+            "probe": self.probed,
             "digests": {
                 name: _digest(path) for name, path in (("target", self.target), ("drafter", self.drafter)) if path
             },

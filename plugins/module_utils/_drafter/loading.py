@@ -15,7 +15,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._drafter.case import E
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.effective import DEFAULTS, Effective
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.formats import MISSING
 from ansible_collections.llmops.vllm.plugins.module_utils._drafter.refusal import RefusedError
-from ansible_collections.llmops.vllm.plugins.module_utils._host import owners
+from ansible_collections.llmops.vllm.plugins.module_utils._host import owners, programs
 
 _SECONDS = 120
 _SCRIPT = """
@@ -38,14 +38,12 @@ def ask(python: str, config: Mapping[str, Any]) -> Effective:
     environment = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error"}
     try:
         owner = owners.become(owners.whose(shutil.which(python) or python))
-        process = subprocess.run(
+        process = programs.run(
             [python, "-I", "-W", "ignore", "-c", _SCRIPT],
             input=json.dumps([dict(config), list(DEFAULTS)]),
             env={**owners.environment(), **environment},
-            capture_output=True,
             text=True,
             timeout=_SECONDS,
-            check=False,
             **owner,
         )
     except KeyError as e:

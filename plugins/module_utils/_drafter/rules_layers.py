@@ -75,7 +75,8 @@ def contradictions(case: Case) -> Iterator[Finding]:
     for fact in ("mask_token_id", "target_layer_ids", "block_size"):
         looked = {formats.key(path): formats.look(case.config, path) for path in case.places(fact)}
         stated = {key: value for key, value in looked.items() if value not in (MISSING, None)}
-        if any(not formats.same(value, next(iter(stated.values()))) for value in stated.values()):
+        values = list(stated.values())
+        if any(not formats.same(value, values[0]) for value in values):
             both = " and ".join(f"{key} {spoken(value)}" for key, value in stated.items())
             why = f"the file contradicts itself: {both}; assert the right one in values"
             yield case.say(fact, why, severity=ERROR if fact == "block_size" else WARNING)

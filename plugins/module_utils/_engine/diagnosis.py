@@ -34,7 +34,6 @@ KNOWN = (
     ),
     ((0, 22), (0, 22), "reads the KV cache of some drafters in the wrong layout (vllm-project/vllm#45343)"),
     ((0, 25), (0, 25), "may get nothing from drafters of the speculators format on its V2 runner"),
-    ((0, 20), (0, 29), "misreads drafters with quantised weights (vllm-project/vllm#51581)"),
 )
 
 

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 # Whatever isn't generation is answered at once, or the server is in trouble.
 PATIENCE = 10.0
+WANTS_KEY = "The server is alive but wants another API key"
 
 
 class NoAnswerError(Exception):
@@ -163,7 +164,7 @@ class Server:
         if status in (401, 403):
             key = "was sent" if "Authorization" in self._headers else "was not sent"
             return NoAnswerError(
-                "The server is alive but wants another API key",
+                WANTS_KEY,
                 f"{evidence}; a key {key}",
                 "Set api_key to one that the server was started with (--api-key)",
             )

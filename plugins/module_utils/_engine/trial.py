@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import tried
+from ansible_collections.llmops.vllm.plugins.module_utils._host import programs
 from ansible_collections.llmops.vllm.plugins.module_utils._logs import masks
 
 PATIENCE = 300.0  # seconds for the first import of an engine on a cold disk
@@ -35,13 +36,11 @@ def hindrance(
     command = [python, "-c", inspect.getsource(tried), json.dumps(list(directories)), *argv[1:]]
     path = {"PATH": os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])}
     try:
-        done = subprocess.run(
+        done = programs.run(
             command,
             env={**path, **{name: value for name, value in environment.items() if value is not None}},
             cwd="/",
-            stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
             timeout=PATIENCE,

@@ -33,7 +33,7 @@ def unreadable(directories: list[str]) -> str:
 def main() -> None:
     refused = unreadable(json.loads(sys.argv[1]))
     if refused:
-        sys.exit(refused)
+        raise SystemExit(refused)
     sys.argv = ["vllm", *sys.argv[2:]]
     cli = importlib.import_module("vllm.entrypoints.cli.main")
     serve: Any = importlib.import_module("vllm.entrypoints.cli.serve")

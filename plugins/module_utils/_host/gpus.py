@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import shutil
 import subprocess
 from collections.abc import Iterable
+
+from ansible_collections.llmops.vllm.plugins.module_utils._host import programs
 
 TOOL = "nvidia-smi"
 PATIENCE = 20.0
@@ -117,16 +120,18 @@ def in_the_way(gpus: Iterable[Gpu], ours: Iterable[int], allowed: int) -> list[s
 
 
 def _run(tool: str, *words: str) -> str:
-    with subprocess.Popen(
+    # Where a directory of PATH may not be looked into, starting it would fail for want of permission, be it there or not.
+    if not shutil.which(tool):
+        raise FileNotFoundError(tool)
+    with programs.Program(
         [tool, *words],
-        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
     ) as process:
         try:
-            told, _ = process.communicate(timeout=PATIENCE)
+            told, _unused = process.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
             process.kill()
             # Inside a call of the driver even KILL has to wait, and we don't.

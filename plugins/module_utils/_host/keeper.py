@@ -22,6 +22,10 @@ import tempfile
 from typing import Any
 
 
+class Command(subprocess.Popen[bytes]):
+    """What is kept."""
+
+
 def main() -> None:
     pidfile = sys.argv[1]
     request = json.load(sys.stdin)
@@ -33,13 +37,18 @@ def main() -> None:
     except (OSError, KeyError) as e:
         if process:  # without a pid file nobody would ever find it
             os.killpg(process.pid, signal.SIGKILL)
-        print(json.dumps({"error": f"{type(e).__name__}: {e}"}), flush=True)
+        answer({"error": f"{type(e).__name__}: {e}"})
         return
-    print(json.dumps(record), flush=True)
+    answer(record)
     let_go()
     code = process.wait()
     end = {"code": code if code >= 0 else None, "signal": -code if code < 0 else None, "ended_at": now()}
     write(pidfile + ".exit", {"pid": record["pid"], "start_ticks": record["start_ticks"], **end})
+
+
+def answer(told: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.flush()
 
 
 def start(request: dict[str, Any]) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
@@ -53,7 +62,7 @@ def start(request: dict[str, Any]) -> tuple[subprocess.Popen[bytes], dict[str, A
     if credentials:
         os.fchown(log, credentials["user"], credentials["group"])
     identity = os.fstat(log)
-    process = subprocess.Popen(
+    process = Command(
         request["argv"],
         stdin=subprocess.DEVNULL,
         stdout=log,

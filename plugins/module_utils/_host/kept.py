@@ -13,9 +13,16 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import IO, Any, cast
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import keeper, processes, refusals, rehearsal, stopping
+from ansible_collections.llmops.vllm.plugins.module_utils._host import (
+    keeper,
+    processes,
+    programs,
+    refusals,
+    rehearsal,
+    stopping,
+)
 from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import Supervisor, SupervisorError
 
 KEEPER = "import json, sys; exec(json.loads(sys.stdin.readline()))  # keeps a server and its exit code"
@@ -70,24 +77,31 @@ class Kept(Supervisor):
         """Let the keeper start the command, and take its word for the new record."""
         os.makedirs(os.path.dirname(self.pidfile), exist_ok=True)
         request = {"argv": self.wanted, "log": fresh_log(self.log), "chdir": self.chdir, "user": self.user}
-        with subprocess.Popen(
+        with programs.Program(
             [sys.executable, "-c", KEEPER, self.pidfile],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd="/",
         ) as process:
-            assert process.stdin and process.stdout and process.stderr
-            process.stdin.write(f"{json.dumps(inspect.getsource(keeper))}\n{json.dumps(request)}".encode())
-            process.stdin.close()
-            answer = process.stdout.readline()
+            stdin, stdout, stderr = (cast(IO[bytes], end) for end in (process.stdin, process.stdout, process.stderr))
+            stdin.write(f"{json.dumps(inspect.getsource(keeper))}\n{json.dumps(request)}".encode())
+            stdin.close()
+            answer = stdout.readline()
             # The keeper lives on, so leaving the block must not wait for it.
             process.returncode = 0 if answer else process.wait()
-            result = json.loads(answer) if answer else {"error": process.stderr.read().decode(errors="replace").strip()}
+            result = json.loads(answer) if answer else {"error": stderr.read().decode(errors="replace").strip()}
         if "error" in result:
             raise SupervisorError(f"{self.wanted[0]} was not started: {result['error']}")
         self.record = processes.PidFile(**result)
         self.actions.append(f"started {self.record.pid}")
+
+    @property
+    def started(self) -> processes.PidFile:
+        """The record of what runs or ran."""
+        if self.record is None:
+            raise SupervisorError(f"nothing was ever started by {self.pidfile}")
+        return self.record
 
     def result(self) -> dict[str, Any]:
         if not self.record:

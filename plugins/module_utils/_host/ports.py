@@ -9,8 +9,11 @@ import errno
 import glob
 import os
 import socket
+import sys
+from collections.abc import Collection, Iterable
+from ipaddress import IPv4Address, IPv6Address, ip_address
 
-LISTEN = "0A"  # the state's number in /proc/net/tcp, see proc(5)
+LISTEN, ESTABLISHED = "0A", "01"  # the state's number in /proc/net/tcp, see proc(5)
 
 
 def is_free(host: str, port: int) -> bool:
@@ -52,6 +55,31 @@ def listened(pid: int) -> list[int]:
             if row[3] == LISTEN and f"socket:[{row[9]}]" in sockets:
                 found.add(int(row[1].rsplit(":", 1)[1], 16))
     return sorted(found)
+
+
+def connected(pid: int, besides: Collection[int] = ()) -> set[str]:
+    """The addresses of other hosts that a process has a TCP connection with, but for those of these ports of its own."""
+    sockets = {_readlink(fd) for fd in glob.glob(f"/proc/{pid}/fd/*")}
+    return strangers(
+        (row for table in (f"/proc/{pid}/net/tcp", f"/proc/{pid}/net/tcp6") for row in _rows(table)), sockets, besides
+    )
+
+
+def strangers(rows: Iterable[list[str]], sockets: Collection[str | None], besides: Collection[int]) -> set[str]:
+    """The same, of the rows of such tables. A host has connections with itself, at whatever address of its own."""
+    found = set()
+    for row in rows:
+        (here, port), (there, _port) = (address.split(":") for address in row[1:3])
+        if row[3] == ESTABLISHED and here != there and f"socket:[{row[9]}]" in sockets and int(port, 16) not in besides:
+            found.add(_address(there))
+    return {str(address) for address in found if not address.is_loopback}
+
+
+def _address(digits: str) -> IPv4Address | IPv6Address:
+    """Words of 32 bits as the machine has them in memory."""
+    words = [bytes.fromhex(digits[at : at + 8]) for at in range(0, len(digits), 8)]
+    address = ip_address(b"".join(word[::-1] if sys.byteorder == "little" else word for word in words))
+    return (address.ipv4_mapped or address) if isinstance(address, IPv6Address) else address
 
 
 def _rows(table: str) -> list[list[str]]:

@@ -10,7 +10,7 @@ import subprocess
 import time
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import processes, rehearsal, stopping
+from ansible_collections.llmops.vllm.plugins.module_utils._host import processes, programs, rehearsal, stopping
 from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import Supervisor, SupervisorError
 
 LAUNCH = "LLMOPS_VLLM_LAUNCH"
@@ -144,10 +144,8 @@ def show(unit: str) -> dict[str, str]:
 
 def _systemctl(*words: str) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(
+        return programs.run(
             ["systemctl", *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
             text=True,
             errors="replace",
             timeout=None if words[0] == "restart" else PATIENCE,

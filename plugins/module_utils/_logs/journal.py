@@ -9,8 +9,9 @@ import contextlib
 import json
 import os
 import subprocess
-from typing import Any
+from typing import IO, Any, cast
 
+from ansible_collections.llmops.vllm.plugins.module_utils._host import programs
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.units import NothingToWatchError, started
 
 CHUNK = 256 * 1024
@@ -53,18 +54,17 @@ class Journal:
         return self._process.stdout.fileno() if self._process and self._process.stdout else -1
 
     def read(self) -> bytes:
-        if self._process is None:
-            self._start(follow=self._end and not self.cursor)
-        assert self._process and self._process.stdout
+        process = self._process or self._start(follow=self._end and not self.cursor)
+        stdout = cast(IO[bytes], process.stdout)
         while True:
             try:
-                data = os.read(self._process.stdout.fileno(), CHUNK)
+                data = os.read(stdout.fileno(), CHUNK)
             except BlockingIOError:
                 return b""
             if not data:
                 if self._following:
                     raise NothingToWatchError(f"journalctl ended while it followed {self.unit}.")
-                self._ended()
+                self._ended(process)
                 self._start(follow=True)
                 return b""
             lines = self._lines(data)
@@ -77,9 +77,7 @@ class Journal:
     def settle(self) -> None:
         """Have everything written that was said before now. Asking needs rights that not everybody has."""
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(
-                ["journalctl", "--sync"], stdin=subprocess.DEVNULL, capture_output=True, timeout=10, check=False
-            )
+            programs.run(["journalctl", "--sync"], timeout=10)
 
     def close(self) -> None:
         if self._process:
@@ -91,7 +89,7 @@ class Journal:
                 self._process.stderr.close()
             self._process = None
 
-    def _start(self, follow: bool) -> None:
+    def _start(self, follow: bool) -> subprocess.Popen[bytes]:
         self.close()
         command = ["journalctl", "--quiet", "--no-pager", "--output=json", f"--output-fields={FIELDS}"]
         if follow:
@@ -107,19 +105,17 @@ class Journal:
             f"UNIT={self.unit}",
         ]  # what it wrote, and what systemd wrote about it
         try:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-            )
+            self._process = programs.Program(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         except OSError as e:
             raise NothingToWatchError(f"Can't read the journal: {e}.") from e
         self._following = follow
         if follow and self._process.stdout:
             os.set_blocking(self._process.stdout.fileno(), False)
+        return self._process
 
-    def _ended(self) -> None:
-        assert self._process and self._process.stderr
-        said = self._process.stderr.read().decode("utf-8", "replace").strip()
-        if self._process.wait():
+    def _ended(self, process: subprocess.Popen[bytes]) -> None:
+        said = cast(IO[bytes], process.stderr).read().decode("utf-8", "replace").strip()
+        if process.wait():
             raise NothingToWatchError(f"journalctl can't read the journal of {self.unit}: {said}")
 
     def _lines(self, data: bytes) -> bytes:

@@ -20,8 +20,9 @@ _NAMED = re.compile(rf"(?i)(?<![\w-])(?!--[\w-]+: ){_NAME}(?:\\*['\"]?\s*[=:]\s*
 _NO_SECRET = re.compile(r"(?i)(?:none|null|true|false)$")
 _NO_TOKEN = re.compile(r"-?\d+$|<|\[")
 # Of an argument that takes several values, those that do not look like words are taken for more of them.
+# The beginning of a name is as good as the name, as argparse has it.
 _FLAG = re.compile(
-    r"((?<![\w-])--(?:[\w-]*[_-])?(?:api[_-]key|password|passphrase|secret)[= ]+|--(?:hf[_-])?token[= ]+)"
+    r"((?<![\w-])--(?:[\w-]*[_-])?(?:api[_-]k(?:ey?)?|password|passphrase|secret)[= ]+|--(?:hf[_-]t(?:o(?:k(?:en?)?)?)?|token)[= ]+)"
     r"([^\s\[]\S*(?: (?!-)\S*[\d_-]\S*)*)"
 )
 _SCHEME = re.compile(r"(?i)\b((?:bearer|basic)\s+)[\w.~+/=-]{8,}")

@@ -104,7 +104,7 @@ class Tracebacks:
         """What stands before each frame of the only open traceback, if the line with this number is one of its frames."""
         if len(self.open) != 1:
             return None
-        ((process, block),) = self.open.items()
+        process, block = next(iter(self.open.items()))
         if block.last != number or block.first or block.text:
             return None
         if not block.head:
@@ -113,7 +113,7 @@ class Tracebacks:
 
     def take_frames(self, texts: list[str], number: int) -> None:
         """More frames of the only open traceback, of which the last has this number."""
-        (block,) = self.open.values()
+        block = next(iter(self.open.values()))
         kept: list[str] = []
         for text in reversed(texts):
             if len(kept) >= self.context:

@@ -9,7 +9,7 @@ import subprocess
 import time
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import processes
+from ansible_collections.llmops.vllm.plugins.module_utils._host import processes, programs
 from ansible_collections.llmops.vllm.plugins.module_utils._host.processes import Exit
 
 LOOK = 1.0
@@ -78,12 +78,9 @@ def show(unit: str) -> dict[str, str]:
         ",ExecMainStartTimestampMonotonic,InactiveExitTimestampMonotonic"
     )
     try:
-        done = subprocess.run(
+        done = programs.run(
             ["systemctl", "show", "--property", names, "--", unit],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
             timeout=20,
-            check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as e:
         raise NothingToWatchError(f"Can't ask systemd about {unit}: {e}.") from e

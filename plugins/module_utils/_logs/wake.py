@@ -66,10 +66,9 @@ class Waker:
 
     def _watch_log(self) -> bool:
         """Whether a change of the log wakes us. Its folder tells of a log that appears, or appears anew."""
-        if self._inotify < 0:
+        if self._libc is None or self._inotify < 0:
             return False
         folder = os.path.dirname(self.path) or b"."
-        assert self._libc
         there = self._libc.inotify_add_watch(self._inotify, folder, _CREATE | _MOVED_TO)
         self._libc.inotify_add_watch(self._inotify, self.path, _MODIFY | _ATTRIB | _MOVE_SELF | _DELETE_SELF)
         return bool(there >= 0)

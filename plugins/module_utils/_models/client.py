@@ -47,7 +47,8 @@ def main() -> int:
         except BaseException as e:
             if not failed.is_set():
                 failed.set()
-                print(json.dumps(told(e, stage[0], path)), flush=True)
+                sys.stdout.write(json.dumps(told(e, stage[0], path)) + "\n")
+                sys.stdout.flush()
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         for path in request["files"]:
@@ -111,4 +112,4 @@ def told(e: BaseException, stage: str, path: str) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    raise SystemExit(main())

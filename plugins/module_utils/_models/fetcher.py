@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sys
 import threading
 import time
 import traceback
@@ -32,17 +33,22 @@ BALLAST = 1 << 16
 PULSE = 2.0  # seconds between two looks at what has come
 
 
+def _write(words: str) -> None:
+    sys.stdout.write(f"{words}\n")
+    sys.stdout.flush()
+
+
 def main(directory: str) -> int:
     """0 if there is a whole snapshot when it ends."""
     os.umask(0o022)  # the server's user has to read it
     try:
         asked = request.take(os.path.join(directory, "request.json"))
     except (OSError, ValueError) as e:
-        print(f"FAILED: there is no request to follow ({e}).", flush=True)
+        _write(f"FAILED: there is no request to follow ({e}).")
         return 1
 
     def say(words: str) -> None:
-        print(asked.masked(words), flush=True)
+        _write(asked.masked(words))
 
     os.environ.update(asked.environment)
     ballast = os.path.join(directory, "ballast")

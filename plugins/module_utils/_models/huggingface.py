@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import locks
+from ansible_collections.llmops.vllm.plugins.module_utils._host import locks, programs
 from ansible_collections.llmops.vllm.plugins.module_utils._models import client, errors
 from ansible_collections.llmops.vllm.plugins.module_utils._models.errors import FetchError
 from ansible_collections.llmops.vllm.plugins.module_utils._models.listing import File
@@ -109,10 +109,9 @@ class HuggingFace(Source):
         }
         home = {"HOME": self.home, "HF_HOME": self.home, "LC_ALL": "C.UTF-8"}
         try:
-            return subprocess.run(
+            return programs.run(
                 argv,
                 input=given,
-                capture_output=True,
                 text=True,
                 errors="replace",
                 cwd="/",

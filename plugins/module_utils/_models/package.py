@@ -11,7 +11,7 @@ import os
 import zipfile
 from types import ModuleType
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import files, locks, refusals, secrets
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, locks, programs, refusals, secrets
 from ansible_collections.llmops.vllm.plugins.module_utils._models import (
     client,
     errors,
@@ -29,6 +29,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._models import (
 CODE = (
     files,
     locks,
+    programs,
     refusals,
     secrets,
     client,

@@ -15,6 +15,7 @@ import hmac
 import json
 import os
 import socket
+import sys
 import threading
 import time
 import urllib.parse
@@ -36,6 +37,11 @@ class Offer:
     idle: float
 
 
+def say(words: str) -> None:
+    sys.stdout.write(f"{words}\n")
+    sys.stdout.flush()
+
+
 def main(directory: str) -> int:
     """Serve until nobody asks any more. serve.json tells the port."""
     asked = os.path.join(directory, "offer.json")
@@ -44,18 +50,18 @@ def main(directory: str) -> int:
     try:
         server = Server(offer)
     except OSError as e:
-        print(f"FAILED: {offer.address}:{offer.port} can't be listened on: {e.strerror or e}.", flush=True)
+        say(f"FAILED: {offer.address}:{offer.port} can't be listened on: {e.strerror or e}.")
         return 1
     with locks.locked(os.path.join(directory, "serve.lock")):  # so that it is not removed meanwhile
         serve(server, directory)
-    print(f"ENDED: nobody has asked for {offer.idle:.0f} s", flush=True)
+    say(f"ENDED: nobody has asked for {offer.idle:.0f} s")
     return 0
 
 
 def serve(server: Server, directory: str) -> None:
     offer = server.offer
     files.write(os.path.join(directory, "serve.json"), json.dumps({"port": server.server_address[1]}).encode())
-    print(f"SERVING {offer.path} at {offer.address}:{server.server_address[1]}", flush=True)
+    say(f"SERVING {offer.path} at {offer.address}:{server.server_address[1]}")
     threading.Thread(target=server.serve_forever, args=[0.1], daemon=True).start()
     while server.quiet() < offer.idle:
         time.sleep(0.2)

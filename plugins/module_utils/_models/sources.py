@@ -13,7 +13,7 @@ import time
 import urllib.error
 import urllib.parse
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any, cast
 
 from ansible_collections.llmops.vllm.plugins.module_utils._host import files
 from ansible_collections.llmops.vllm.plugins.module_utils._models import errors, listing, snapshot, web
@@ -73,8 +73,7 @@ class Tar(Source):
         with self._open() as tar:
             for member in tar:
                 if os.path.basename(member.name) == snapshot.RECORD and member.isfile():
-                    content = tar.extractfile(member)
-                    assert content
+                    content = cast(IO[bytes], tar.extractfile(member))
                     try:
                         return json.load(content)
                     except ValueError:
@@ -89,8 +88,7 @@ class Tar(Source):
                     name = os.path.normpath(member.name)
                     file = lacking.get(name) or lacking.get(name.partition("/")[2])
                     if file and member.isfile():
-                        content = tar.extractfile(member)
-                        assert content
+                        content = cast(IO[bytes], tar.extractfile(member))
                         with open(_place(parts, file), "wb") as f:
                             shutil.copyfileobj(content, f, 1 << 20)
                         del lacking[file.path]

@@ -52,14 +52,14 @@ def legend(hosts: list[Host]) -> Markup:
 
 def positions(series: list[tuple[str, Measurement]]) -> Markup:
     """Bars of what was accepted at each drafted position: one for each of the measurements, the last one in full colour."""
-    count = max(len(measured.per_position) for _, measured in series)
+    count = max(len(measured.per_position) for _unused, measured in series)
     group = BAR * len(series) + GAP
     width, bottom = count * group + GAP, HEIGHT + LETTERS
     drawn = [tag("line", x1=0, x2=width, y1=bottom, y2=bottom, class_="axis")]
     for position in range(count):
         left = GAP + position * group
         drawn.append(_letters(str(position), left + BAR * len(series) / 2, bottom + LETTERS - 2, "position"))
-        for n, (_, measured) in enumerate(series):
+        for n, (_unused, measured) in enumerate(series):
             if position < len(measured.per_position):
                 kind = "last" if n == len(series) - 1 else "first"
                 drawn += _bar(measured.per_position[position], left + n * BAR, bottom, kind)

@@ -13,13 +13,14 @@ from typing import Callable
 
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report import words
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.drawing import legend, timeline
-from ansible_collections.llmops.vllm.plugins.plugin_utils.report.examined import complaints, servers
+from ansible_collections.llmops.vllm.plugins.plugin_utils.report.examined import counted, examined, found
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.part import anchor, part
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.record import Finding, Host, Measurement, Run
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.tags import Content, Markup, tag
 
 FEW = 8
 """So many hosts are shown in full at once; of more, those that are not well or not done, and no more than so many of them."""
+MARKS = {"passed": "✓", "failed": "✗", "unfinished": "…", "warning": "!"}
 # Nothing may be fetched, and nothing may run.
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 FIGURES: tuple[tuple[str, Callable[[Measurement], str]], ...] = (
@@ -30,33 +31,38 @@ FIGURES: tuple[tuple[str, Callable[[Measurement], str]], ...] = (
 
 
 def page(run: Run) -> str:
-    title = f"{run.playbook}: {words.counted(run.hosts)}"
+    title = f"{run.playbook}: {_counts(run)}"
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
-        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name_="viewport", content="width=device-width, initial-scale=1"),
         tag("meta", http_equiv="Content-Security-Policy", content=POLICY),
-        tag("meta", name="color-scheme", content="light dark"),
+        tag("meta", name_="color-scheme", content="light dark"),
         tag("title", title),
         tag("style", Markup(Path(__file__).with_name("style.css").read_text(encoding="utf-8"))),
     )
-    body = tag(
-        "body", _header(run), tag("main", complaints(run), servers(run) or _hosts(run), _findings(run), _parts(run))
-    )
+    body = tag("body", _header(run), tag("main", examined(run) or _hosts(run), _findings(run), _parts(run)))
     return f"<!DOCTYPE html>\n{tag('html', head, body, lang='en')}\n"
 
 
+def _counts(run: Run) -> str:
+    return counted(run) if _is_examined(run) else words.counted(run.hosts)
+
+
+def _is_examined(run: Run) -> bool:
+    return any(host.servers is not None for host in run.hosts)
+
+
 def _header(run: Run) -> Markup:
-    mark = tag(
-        "span", {"passed": "✓", "failed": "✗", "unfinished": "…"}[run.verdict], class_="mark", aria_hidden="true"
-    )
+    state, said = found(run) if _is_examined(run) and run.verdict != "unfinished" else (run.verdict, run.verdict)
+    mark = tag("span", MARKS[state], class_="mark", aria_hidden="true")
     bad = [host for host in run.hosts if host.bad]
     links: list[Content] = [[" ", tag("a", host.name, href=f"#{anchor(run, host)}")] for host in bad[:FEW]]
     more = f" and {len(bad) - FEW} more" if len(bad) > FEW else ""
     return tag(
         "header",
-        tag("h1", mark, f" {run.playbook} {run.verdict}"),
-        tag("p", words.counted(run.hosts), class_="counts"),
+        tag("h1", mark, f" {run.playbook} {said}"),
+        tag("p", _counts(run), class_="counts"),
         tag(
             "p",
             tag("time", run.started.replace("T", " ").replace("+00:00", " UTC"), datetime=run.started),
@@ -65,13 +71,13 @@ def _header(run: Run) -> Markup:
         ),
         tag("p", "So far. If the run is over, it was interrupted here.") if run.verdict == "unfinished" else None,
         tag("nav", "What went wrong:", links, more, aria_label="What went wrong") if bad else None,
-        class_=run.verdict,
+        class_=state,
     )
 
 
 def _hosts(run: Run) -> Markup:
     measured = any(host.measurements for host in run.hosts)
-    names = ["host", "verdict", "release", *([name for name, _ in FIGURES] if measured else []), "time"]
+    names = ["host", "verdict", "release", *([name for name, _unused in FIGURES] if measured else []), "time"]
     scale = tag("span", (tag("i", words.span(run.seconds * n / 4) if n else "0") for n in (0, 2, 4)), class_="scale")
     columns = [tag("th", name, scope="col") for name in names]
     # A batch is what the play made of its hosts, so that those of one are neighbours but for the ones that were not reached.
@@ -109,7 +115,7 @@ def _row(run: Run, host: Host, measured: bool) -> Markup:
 
     figures = []
     for name, spell in FIGURES if measured else ():
-        told = [spell(one) for _, one in words.compared(host)]
+        told = [spell(one) for _unused, one in words.compared(host)]
         figures.append(cell(name, (tag("span", text, class_="before") for text in told[:-1]), *told[-1:]))
     return tag(
         "tr",

@@ -65,7 +65,10 @@ class Finding:
 
 @dataclasses.dataclass
 class Server:
-    """A server as vllm_doctor returned it. acceptance_length: of all drafts since its start, None where there were none."""
+    """A server as vllm_doctor returned it.
+
+    acceptance_length: of all drafts since its start, None where there were none. probed: that of a probe, None without one.
+    """
 
     model: str
     port: int
@@ -74,6 +77,7 @@ class Server:
     drafter: str
     acceptance_length: float | None
     health: str
+    probed: float | None = None
 
 
 @dataclasses.dataclass

@@ -167,7 +167,7 @@ class Recorder:
         host.complaints = [Complaint(who, *(mask(one[key]) for key in COMPLAINT)) for who, one in told]
         host.servers = [
             Server(name_of(one), one["port"], one["keeper"], one.get("version") or "", one.get("drafter") or "",
-                   one.get("acceptance_length"), one["health"])
+                   one.get("acceptance_length"), one["health"], (one.get("probe") or {}).get("acceptance_length"))
             for one in data["servers"]
         ]  # fmt: skip
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.record import Host, Measurement
@@ -58,6 +59,14 @@ def counted(found: list[Host]) -> str:
         return f"1 host {found[0].verdict}"
     counts = Counter(host.verdict for host in found)
     return f"{hosts(len(found))}: " + ", ".join(f"{counts[verdict]} {verdict}" for verdict in MARKS if counts[verdict])
+
+
+def named(all_names: Iterable[str]) -> dict[str, str]:
+    """Hosts by what is enough to tell them apart: without the domain that all of them have."""
+    names = list(all_names)
+    domains = {name.partition(".")[2] for name in names}
+    domain = domains.pop() if len(names) > 1 and len(domains) == 1 else ""
+    return {name: name.partition(".")[0] if domain and not domain[-1].isdigit() else name for name in names}
 
 
 def compared(host: Host) -> list[tuple[str, Measurement]]:

@@ -13,7 +13,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._build import installe
 from ansible_collections.llmops.vllm.tests.unit.build.standin import PULL, Repository
 
 CLONE = Path(__file__).parents[3]
-HOST = ("files", "locks", "owners", "secrets")
+HOST = ("files", "locks", "owners", "programs", "secrets")
 INSTALL = CLONE / "roles/vllm_build/files/install.py"
 
 

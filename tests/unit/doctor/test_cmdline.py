@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor.cmdline import parse, words_of_server
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.cmdline import long_name, parse, words_of_server
 
 
 @pytest.mark.parametrize(
@@ -56,3 +56,46 @@ def test_what_is_nested_deeper_than_python_can_follow(words):
     _model, flags = parse(words)
     assert list(flags) == ["x"]
     json.dumps(flags)
+
+
+@pytest.mark.parametrize(
+    ("flag", "name"),
+    [
+        ("--api-key", "api-key"),
+        ("--api_key=x", "api-key"),
+        ("--api-k", "api-key"),
+        ("--hf-t=x", "hf-token"),
+        ("--max-num", "max-num"),  # two begin so, and vLLM refuses it
+        ("--model", "model"),
+        ("--specu.method", "speculative-config"),
+        ("--spec-m", "spec-m"),
+        ("--quantization", "quantization"),
+        ("-tp", "tensor-parallel-size"),
+        ("-dpr", "data-parallel-start-rank"),
+        ("--what-nobody-knows", "what-nobody-knows"),
+    ],
+)
+def test_a_name_may_be_told_by_its_beginning(flag, name):
+    assert long_name(flag) == name
+
+
+@pytest.mark.parametrize(
+    ("words", "model", "flags"),
+    [
+        ("a --por 8001 --api-k 007", "a", {"port": 8001, "api-key": "007"}),
+        ("--enforce-eager a", "a", {"enforce-eager": True}),
+        ("--no-enable-prefix-caching a --seed 1", "a", {"enable-prefix-caching": False, "seed": 1}),
+        ("--cudagraph-capture-sizes 1 2 --port 1", "", {"cudagraph-capture-sizes": ["1", "2"], "port": 1}),
+        ("--disable-access-log-for-endpoints /health a", "a", {"disable-access-log-for-endpoints": "/health"}),
+        (
+            "a --spec-method dflash --spec-model /d --spec-tokens 7", "a",
+            {"speculative-config": {"method": "dflash", "model": "/d", "num_speculative_tokens": 7}},
+        ),
+        (
+            'a --spec-tokens 7 --speculative-config {"method":"dflash"}', "a",
+            {"speculative-config": {"method": "dflash", "num_speculative_tokens": 7}},
+        ),
+    ],
+)  # fmt: skip
+def test_what_else_vllm_takes(words, model, flags):
+    assert parse(words.split()) == (model, flags)

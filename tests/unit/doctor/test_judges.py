@@ -66,7 +66,7 @@ def subject(tmp_path):
     def make(server=None, **read) -> Subject:
         known = {
             "unit": {"Restart": "always", "KillMode": "control-group", "Type": "exec"},
-            "log": None,
+            "log": judged(READY % b"(2, 4, 6)"),
             "target": str(target),
             "drafter": str(drafter),
             "version": "0.32.0",
@@ -104,10 +104,29 @@ def test_a_wrong_value_stands_before_what_comes_of_it(subject):
     (subject.drafter / "config.json").write_text(json.dumps(config))
     os.utime(subject.drafter / "config.json", (0, 0))
     wired = Counters(Drafting(500, 3500, 4, (4.0, 0, 0, 0, 0, 0, 0)), 504.0, 0.0, heard=True)
-    told = said(subject(counters=wired))
-    assert [(check, severity) for check, severity, _ in told] == [("drafter", "error"), ("counters", "error")]
+    told = said(subject(counters=wired, log=judged(READY % b"(2, 4, 10)")))
+    assert [(check, severity) for check, severity, _unused in told] == [("drafter", "error"), ("counters", "error")]
     assert "dflash_config.target_layer_ids is [1, 3, 9]" in told[0][2]
     assert "wired wrongly" in told[1][2]
+
+
+@pytest.mark.parametrize(
+    ("ids", "version", "what", "remedy"),
+    [
+        ([1, 3, 9], "0.32.0", "target_layer_ids is [1, 3, 9]", "Look up what dflash_config.target_layer_ids is where the drafter was published,"),
+        (None, "0.32.0", "target_layer_ids is missing: without them the engine silently takes layers of its own.", "Look up what"),
+        ([1, 3, 5], "0.21.0", "layer_types is 3 x sliding_attention: before 0.25 vLLM ignores", "Take a vLLM that can do it"),
+    ],
+)  # fmt: skip
+def test_what_is_to_be_done_about_a_drafter(subject, ids, version, what, remedy):
+    config = json.loads((subject.drafter / "config.json").read_text())
+    config["dflash_config"].pop("target_layer_ids")
+    config["dflash_config"].update({"target_layer_ids": ids} if ids else {})
+    (subject.drafter / "config.json").write_text(json.dumps(config))
+    os.utime(subject.drafter / "config.json", (0, 0))
+    one = subject(version=version, log=None)
+    (found,) = [finding for finding in judges.judge(one) if what in finding.what]
+    assert found.remedy.startswith(remedy)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +136,12 @@ def test_a_wrong_value_stands_before_what_comes_of_it(subject):
         ({"workers": {}}, {}, "process", "error", "its engine is gone"),
         ({"flags": {"host": "::1"}}, {}, "drafter", "note", "runs without a drafter"),
         ({}, {"drafter": ""}, "drafter", "error", "The drafter /d is not on this host"),
+        (flags(**{"speculative-config": "{method:dflash}"}), {"drafter": ""}, "drafter", "error", "is no dictionary: '{method:dflash}'"),
+        ({}, {"drafter": "", "blind": True}, "drafter", "note", "can't be seen by this user"),
         ({"hidden": ["its environment"]}, {"drafter": ""}, "drafter", "note", "can't be seen by this user"),
         ({}, {"unit": {"Restart": "on-failure"}}, "versions", "warning", "ends with exit code 0"),
         (flags(**{"max-num-batched-tokens": 64, "max-num-seqs": 64}), {}, "arguments", "warning", "max-num-batched-tokens is 64"),
+        ({"environment": {"VLLM_ENGINE_READY_TIMEOUT_S": "10m"}}, {}, "arguments", "warning", "VLLM_ENGINE_READY_TIMEOUT_S is '10m'"),
         ({"uptime": 2000.0}, {"answers": False, "silence": "timed out"}, "process", "error", "gives no answer"),
         ({}, {"restarts": 3}, "log", "warning", "started again 3 times by itself"),
         ({}, {"counters": Counters(None, 50.0, 0.0, heard=True)}, "counters", "error", "counts no drafts"),
@@ -128,6 +150,8 @@ def test_a_wrong_value_stands_before_what_comes_of_it(subject):
             "counters", "error", "its first token is accepted and those after it never",
         ),
         ({"argv": [*SERVER.argv, "--api-key", "x"]}, {}, "safety", "warning", "--api-key can be read by all users"),
+        ({"argv": [*SERVER.argv, "--api-k=x"]}, {}, "safety", "warning", "--api-key can be read by all users"),
+        ({}, {"log": None}, "log", "note", "Nothing can be read of its log."),
         (flags(host="0.0.0.0"), {}, "safety", "warning", "listens on 0.0.0.0 without a key"),
         ({"user": "root"}, {}, "safety", "note", "runs as root"),
         (flags(**{"trust-remote-code": True}), {}, "safety", "note", "whatever Python code comes with the model"),
@@ -155,6 +179,18 @@ def test_a_token_that_others_can_read(subject, tmp_path, mode, open_):
     assert all(f"{token} holds a secret" in what for _check, _severity, what in told)
 
 
+@pytest.mark.parametrize(
+    ("text", "open_"), [("model: m\napi-key: x\n", True), ("model: m\nhf_token: x\n", True), ("port: 1\n", False)]
+)
+def test_a_config_file_that_others_can_read(subject, tmp_path, text, open_):
+    (tmp_path / "serve.yml").write_text(text)
+    (tmp_path / "serve.yml").chmod(0o644)
+    told = said(subject({**flags(config="serve.yml"), "cwd": str(tmp_path)}))
+    assert [what for _check, severity, what in told if severity == "warning"] == (
+        [f"{tmp_path}/serve.yml holds a secret, and all users of the host can read it."] if open_ else []
+    )
+
+
 def test_a_token_that_is_no_file_holds_nobody_up(subject, tmp_path):
     """Whoever opens a pipe waits until somebody writes."""
     token = tmp_path / ".cache/huggingface/token"
@@ -169,13 +205,35 @@ def test_a_token_that_is_no_file_holds_nobody_up(subject, tmp_path):
         signal.signal(signal.SIGALRM, before)
 
 
-def test_a_server_that_can_not_be_judged_is_told_like_any_other(monkeypatch):
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("at_files", "The files of pid {pid} can't be judged: ZeroDivisionError: division by zero."),
+        ("at_network", "The network of pid {pid} can't be judged: ZeroDivisionError: division by zero."),
+    ],
+)
+def test_what_can_not_be_looked_at_costs_nothing_else(monkeypatch, where, words):
     """A double for faults that nobody knows yet: those that are known are mended."""
-    monkeypatch.setattr(examination.namespaces, "at_files", lambda pid, look: 1 / 0)
-    told = examination.examine(dataclasses.replace(SERVER, unit="", log=""))
-    assert (told["pid"], told["health"]) == (SERVER.pid, "warning")
-    assert [(f["check"], f["what"]) for f in told["findings"]] == [
-        ("sight", f"Pid {SERVER.pid} can't be judged: ZeroDivisionError: division by zero.")
+    monkeypatch.setattr(examination.namespaces, where, lambda pid, look, patience=None: 1 / 0)
+    server = dataclasses.replace(SERVER, unit="", log="", flags={**SERVER.flags, "trust-remote-code": True})
+    told = examination.examine(server)
+    said = [(f["check"], f["what"]) for f in told["findings"]]
+    assert ("sight", words.format(pid=SERVER.pid)) in said
+    assert ("safety", "It runs whatever Python code comes with the model.") in said
+    drafter = [what for check, what in said if check == "drafter"]
+    assert drafter == [
+        "The drafter /d is not on this host where the server looks for it."
+        if where == "at_network"
+        else "Where the drafter /d lies can't be seen by this user."
+    ]
+
+
+def test_what_one_judge_can_not_cope_with_costs_no_other_its_word(subject, monkeypatch):
+    monkeypatch.setattr(judges.judges_setup.asking, "judge", lambda params, mended: 1 / 0)
+    told = said(subject(flags(**{"trust-remote-code": True})))
+    assert told == [
+        ("sight", "warning", f"The drafter of pid {SERVER.pid} can't be judged: ZeroDivisionError: division by zero."),
+        ("safety", "note", "It runs whatever Python code comes with the model."),
     ]
 
 
@@ -203,5 +261,5 @@ def test_what_the_engine_logged_is_held_against_the_config(subject, layers, word
 
 def test_a_launch_that_failed_tells_its_cause(subject):
     told = said(subject(log=judged(log("logs/kv-memory")), answers=False, silence="refused", counters=Counters()))
-    assert [(check, severity) for check, severity, _ in told] == [("log", "error")]
+    assert [(check, severity) for check, severity, _unused in told] == [("log", "error")]
     assert told[0][2].startswith("Its last launch has failed")

@@ -67,6 +67,9 @@ CANARY = "canary5f1d0c"
         ["--kv-transfer-config.extra.secret_key", f"x&{CANARY}"],
         ["--api-key", f"a,{CANARY}", f"b]{CANARY}"],
         [f"--api-key=a,{CANARY}"],
+        [f"--api-k=a,{CANARY}"],
+        ["--api_k", f"a,{CANARY}"],
+        ["--hf-to", f"a,{CANARY}"],
         ["--model-loader-extra-config", json.dumps({"env": f"HF_TOKEN=a,{CANARY}"})],
     ],
 )
@@ -79,6 +82,12 @@ def test_neither_arguments_nor_flags_tell_one(words):
     told = server.public()
     assert CANARY not in json.dumps(told)
     assert MASK in str(told["argv"]) and MASK in str(told["flags"])
+
+
+@pytest.mark.parametrize("flag", ["--api-key", "--api_key", "--api-k", "--api-ke=", "--hf-t", "--hf_tok=", "--token"])
+def test_a_shell_that_was_told_it_does_not_tell_it(flag):
+    words = f"pid 7 (sh -c vllm serve m {flag}{'' if flag.endswith('=') else ' '}{CANARY} --port 1)"
+    assert masking.text(words) == words.replace(CANARY, MASK)
 
 
 def test_a_shell_that_set_it_does_not_tell_it():

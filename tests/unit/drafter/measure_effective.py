@@ -6,6 +6,7 @@ python tests/unit/drafter/measure_effective.py > tests/unit/drafter/effective_me
 from __future__ import annotations
 
 import logging
+import pprint
 from typing import Any
 
 S, F = "sliding_attention", "full_attention"
@@ -150,6 +151,12 @@ def measure(kind: str, changes: dict[str, Any]) -> dict[str, Any] | None:
     return {**{fact: getattr(loaded, fact, None) for fact in FACTS}, **theta}
 
 
+def row(kind: str, changes: dict[str, Any], measured: dict[str, Any] | None) -> str:
+    """It as the file has it."""
+    lines = pprint.pformat((kind, changes, measured), width=150, compact=True, sort_dicts=False).splitlines()
+    return "\n".join(f"    {line}" for line in lines).replace(repr(S), "S").replace(repr(F), "F") + ","
+
+
 def main() -> None:
     import transformers
     import vllm
@@ -158,11 +165,10 @@ def main() -> None:
     print(
         f'"""Measured with transformers {transformers.__version__} and vLLM {vllm.__version__}, by measure_effective.py."""'
     )
-    print(f"\n# ruff: noqa: E501\n# fmt: off\nS, F = {S!r}, {F!r}\nMEASURED = [")
+    print(f"\n# fmt: off\nS, F = {S!r}, {F!r}\nMEASURED = [")
     for kind, rows in (("qwen3", QWEN3), ("speculators", SPECULATORS)):
         for changes in rows:
-            row = f"    ({kind!r}, {changes!r},\n     {measure(kind, changes)!r}),"
-            print(row.replace(repr(S), "S").replace(repr(F), "F"))
+            print(row(kind, changes, measure(kind, changes)))
     print("]")
 
 

@@ -102,12 +102,12 @@ def changed(document: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]
     return made
 
 
-def drafter(directory: Path, config: Any, tensors: dict[str, Any] = TINY) -> Path:
+def drafter(directory: Path, config: Any, tensors: dict[str, Any] | None = None) -> Path:
     """A drafter on disk. The config may be a value, or text to be written as it is."""
     directory.mkdir(parents=True, exist_ok=True)
     text = config if isinstance(config, str) else json.dumps(config, indent=2) + "\n"
     (directory / "config.json").write_text(text, encoding="utf-8")
-    write_safetensors(directory / "model.safetensors", tensors)
+    write_safetensors(directory / "model.safetensors", TINY if tensors is None else tensors)
     return directory
 
 

@@ -390,14 +390,14 @@ class Writers:
         text = (self.source / "config.json").read_bytes()
         wanted = overlay.plan(str(self.source), str(self.place), text, "d" * 64)
         results = []
-        for _ in range(20):
+        for _unused in range(20):
             results.append(overlay.write(wanted))
             results.append(overlay.present(wanted) == wanted)
         return results
 
     def file(self, number):
         seen = set()
-        for _ in range(100):
+        for _unused in range(100):
             files.write(str(self.place), bytes([65 + number]) * 100_000)
             seen.add(len(set(self.place.read_bytes())))
         return seen

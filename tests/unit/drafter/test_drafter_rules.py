@@ -25,7 +25,7 @@ NOTHING = object()
 def find(tmp_path, judge):
     """The findings about a config that lies beside weights and, if wanted, with a target."""
 
-    def run(document, tensors=TINY, its_target=None, **params):
+    def run(document, tensors=None, its_target=None, **params):
         if its_target is not None:
             params["target"] = target(tmp_path / "target", **its_target)
         return judge(drafter(tmp_path / "drafter", document, tensors), **params)

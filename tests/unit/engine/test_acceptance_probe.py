@@ -41,6 +41,7 @@ def call(engine, tmp_path):
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join([str(CLONE / ".collections"), *sys.path])},
             timeout=60,
+            check=False,
         )
         assert done.stdout, done.stderr
         return json.loads(done.stdout)

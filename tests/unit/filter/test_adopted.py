@@ -18,6 +18,7 @@ SERVER = {
     "version": "0.32.0",
     "target": f"/srv/hub/models--Qwen--Qwen3.6-27B/snapshots/{SHA}",
     "drafter": "/srv/models/draft",
+    "build": {"version": "0.32.0", "commit": "a8062413a", "method": "git", "device": "cuda"},
     "digests": {"drafter": "ab" * 32},
     "host": "127.0.0.1",
     "port": 8001,
@@ -57,6 +58,12 @@ def test_its_variables():
     [
         ({"keeper": "docker container 0f0f0f0f0f0f"}, "runs in a docker container 0f0f0f0f0f0f"),
         ({"python": "python3"}, "its venv of pid 4711 is not known"),
+        (
+            {"flags": {"speculative-config": "{method:dflash}"}},
+            "is no dictionary, but '{method:dflash}'. vLLM takes JSON there",
+        ),
+        ({"flags": {"speculative-config": ["a", "b"]}}, "is no dictionary"),
+        ({"flags": {"speculative-config": True}}, "is no dictionary, but True"),
         ({"target": "", "drafter": ""}, "its target and its drafter of pid 4711 is not known"),
     ],
 )
@@ -68,6 +75,7 @@ def test_what_can_not_be_adopted(other, words):
 def test_the_plan():
     assert adoption_plan(SERVER).splitlines() == [
         "Seen as pid 4711 of llm, kept by systemd unit llm.service; vLLM 0.32.0.",
+        "The build: 0.32.0, installed from git at commit a8062413a.",
         f"The target: {SERVER['target']}, Qwen/Qwen3.6-27B at {SHA}.",
         f"The drafter: /srv/models/draft; config.json sha256:{'ab' * 32}.",
         "site.yml would:",

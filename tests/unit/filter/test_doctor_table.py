@@ -44,9 +44,9 @@ TABLE = """\
 host  model        port  kept by                    vLLM    drafter  acceptance  health
 gpu1  Qwen3.6-27B  8000  systemd unit vllm.service  0.32.0  d        1.01        error
 gpu2  Qwen3.6-27B  8000  systemd unit vllm.service  0.32.0  d        1.01        error
+gpu4  -            -     -                          -       -        -           not reached
 gpu2  tiny         8001  nothing                    -       -        -           ok
 gpu3  no server    -     -                          -       -        -           ok
-gpu4  -            -     -                          -       -        -           not reached
 
 error   gpu1, gpu2:8000: mask_token_id is 4 and should be 3.
   seen  /srv/d/config.json
@@ -57,7 +57,9 @@ error   gpu2: Engines without a server: pid 7.
   do    Mend it.
 
 note    gpu2:8000: It runs as root.
-  do    Mend it."""
+  do    Mend it.
+
+4 hosts: 2 error, 1 not reached, 1 ok"""
 
 
 def test_the_worst_and_the_most_common_first():
@@ -67,3 +69,27 @@ def test_the_worst_and_the_most_common_first():
 def test_an_empty_list_of_names_is_none():
     one = server(8000, "ok", flags={"served-model-name": []})
     assert "Qwen3.6-27B" in doctor_table({"gpu1": {"health": "ok", "findings": [], "servers": [one]}})
+
+
+def test_of_many_those_are_told_that_need_a_look():
+    names = [f"gpu{n:02}.example.com" for n in range(1, 51)]
+    hosts = {name: {"health": "ok", "findings": [], "servers": [server(8000, "ok")]} for name in names}
+    for name in names[10:21]:
+        hosts[name] = {"health": "error", "findings": [], "servers": [server(8000, "error", WRONG)]}
+    lines = doctor_table(hosts).splitlines()
+    assert [line.split(".")[0] for line in lines[1:12]] == [f"gpu{n}" for n in range(11, 22)]
+    assert lines[13].startswith("ok      gpu01, gpu02, gpu03,")
+    assert (
+        "error   gpu11, gpu12, gpu13, gpu14, gpu15, gpu16, gpu17, gpu18 and 3 more: mask_token_id is 4 and should be 3."
+        in lines
+    )
+    assert lines[-1] == "50 hosts: 11 error, 39 ok"
+    assert max(map(len, lines)) <= 120
+
+
+def test_what_a_probe_measured_stands_beside_what_was_counted_before():
+    one = server(8000, "ok", probe={"verdict": "pass", "acceptance_length": 7.9})
+    other = server(8001, "ok", probe={"verdict": "not probed"})
+    lines = doctor_table({"gpu1": {"health": "ok", "findings": [], "servers": [one, other]}}).splitlines()
+    assert "1.01, now 7.90  ok" in lines[1]
+    assert "1.01            ok" in lines[2]

@@ -49,6 +49,15 @@ def test_mig_devices_are_told_and_not_counted(tool):
     assert gpus.count(tool("mig")) is None
 
 
+def test_a_directory_that_may_not_be_looked_into_holds_none(tool, tmp_path, monkeypatch):
+    """Root may look anywhere, so that a file that can't be run stands for it."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/nvidia-smi").write_text("")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert gpus.ask() == []
+    assert gpus.count() is None
+
+
 @pytest.mark.parametrize("host", ["unified-memory", "no-permission"])
 def test_what_the_driver_does_not_tell_is_not_known(tool, host):
     (gpu,) = gpus.ask(tool(host))

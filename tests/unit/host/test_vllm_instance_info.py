@@ -34,6 +34,7 @@ def info(tmp_path):
             capture_output=True,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            check=False,
         )
         assert done.stdout, done.stderr
         return json.loads(done.stdout)

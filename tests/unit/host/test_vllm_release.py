@@ -21,7 +21,8 @@ ENVIRONMENT = {"VLLM_API_KEY": "canary", "OMP_NUM_THREADS": 2, "GONE": None}
 
 @pytest.fixture
 def write(tmp_path):
-    def call(environment=ENVIRONMENT, check=False, umask=-1, **params):
+    def call(environment=None, check=False, umask=-1, **params):
+        environment = ENVIRONMENT if environment is None else environment
         args = {
             "instance": str(tmp_path / "one"),
             "content": CONTENT,
@@ -44,6 +45,7 @@ def write(tmp_path):
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             umask=umask,
+            check=False,
         )
         assert done.stdout, done.stderr
         assert "canary" not in done.stdout

@@ -91,6 +91,7 @@ class Host:
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
             timeout=120,
+            check=False,
         )
         assert done.stdout, done.stderr
         return json.loads(done.stdout)

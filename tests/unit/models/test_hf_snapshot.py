@@ -167,7 +167,7 @@ def test_no_process_shows_the_token(host, hub):
     hub.tokens[TOKEN] = set()
     hub.speed = 100_000
     started = host.well(wait=False, token=TOKEN)
-    wait_until(lambda: (host.job / "parts" / LARGE).exists())
+    wait_until((host.job / "parts" / LARGE).exists)
     record = processes.read_pidfile(started["pidfile"])
     members = processes.session_members(record)
     assert len(members) == 2
@@ -222,7 +222,7 @@ REFUSALS = {
     "no such branch": (lambda hub: {"revision": "dev"}, "has no revision dev"),
     "gated, no token": (lambda hub: gated(hub, None), "is gated, and no token was given. Ask for access at {url}/someone/some-model"),
     "gated, not granted": (lambda hub: gated(hub, set()), "is gated, and this token was not granted access"),
-    "private": (lambda hub: private(hub), "or it is private and this token was not granted access"),
+    "private": (lambda hub: private(hub, set()), "or it is private and this token was not granted access"),
     "bad token": (lambda hub: {"token": "hf_made_up_token"}, "{url} refuses the token. Make a new one"),
     "rate limit": (lambda hub: refuse(hub, 429, {"RateLimit": '"api";r=0;t=55'}), "limits how often it is asked (429). Run it again in 55 s"),
     "unwell": (lambda hub: refuse(hub, 503, {}), "{url} answers 503. Run it again later"),
@@ -307,9 +307,9 @@ def gated(hub, granted):
     return {"token": TOKEN}
 
 
-def private(hub):
+def private(hub, granted):
     hub.repositories[NAME].private = True
-    hub.tokens[TOKEN] = set()
+    hub.tokens[TOKEN] = granted
     return {"token": TOKEN}
 
 

@@ -34,7 +34,7 @@ def share(host):
         done = subprocess.run(
             [sys.executable, "-c", PROFILED.format(module=SHARE)],
             input=json.dumps({"ANSIBLE_MODULE_ARGS": args}), capture_output=True, text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=60,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}, timeout=60, check=False,
         )  # fmt: skip
         assert done.stdout, done.stderr
         return json.loads(done.stdout)

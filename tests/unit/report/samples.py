@@ -216,7 +216,8 @@ def doctor() -> Run:
         findings = [mask, weak] if n % 7 == 3 else [open_] if n % 10 == 5 else []
         health = "error" if n % 7 == 3 else "warning" if findings else "ok"
         server = {
-            "model": "/srv/models/Qwen3.6-27B", "flags": {"served-model-name": "qwen3.6-27b"}, "port": 8000, "version": "0.32.0",
+            "model": "/srv/models/Qwen3.6-27B", "flags": {"served-model-name": "qwen3.6-27b"}, "port": 8000,
+            "version": "0.28.1" if n % 7 == 3 or n % 12 == 1 else "0.32.0",
             "keeper": "systemd unit vllm.service" if n % 3 else "nohup", "drafter": "/srv/models/Qwen3.6-27B-DFlash",
             "acceptance_length": 1.01 if health == "error" else 5.87, "health": health, "findings": [*findings, note],
         }  # fmt: skip

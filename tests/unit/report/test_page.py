@@ -28,14 +28,14 @@ class Outline(HTMLParser):
         self.feed(text)
         assert self._open == []
 
-    def handle_starttag(self, name, attributes):
-        self.elements[name] += 1
-        self.attributes += attributes
-        if name != "meta":
-            self._open.append(name)
+    def handle_starttag(self, tag, attrs):
+        self.elements[tag] += 1
+        self.attributes += attrs
+        if tag != "meta":
+            self._open.append(tag)
 
-    def handle_endtag(self, name):
-        assert self._open.pop() == name
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
 
 
 def test_text_is_text():
@@ -53,7 +53,7 @@ def test_text_is_text():
     run.playbook = EVIL
     loud = Outline(page(run))
     assert loud.elements["script"] == loud.elements["img"] == 0
-    assert not [name for name, _ in loud.attributes if name.startswith("on")]
+    assert not [name for name, _unused in loud.attributes if name.startswith("on")]
     assert set(loud.elements) == set(quiet)
 
 
@@ -139,15 +139,78 @@ def test_tags():
 
 def test_what_the_doctor_saw():
     text = page(doctor())
-    assert "48 servers on 50 hosts: 37 ok, 4 warning, 7 error" in text
+    assert (
+        "48 servers on 50 hosts: 7 error, 4 warning, 37 ok; 1 host without a server: error; 1 host not reached" in text
+    )
+    assert "doctor found errors, and did not reach all</h1>" in text
     rows = re.findall(r'<th scope="row">(gpu\d\d)[^<]*</th>.*?class="verdict (\w+)"', text)
     assert len(rows) == 50
-    assert [grade for _host, grade in rows][:8] == ["bad"] * 7 + ["warning"]
+    assert [grade for _host, grade in rows][:14] == ["bad"] * 8 + ["none"] + ["warning"] * 4 + ["good"]
     assert text.count("it is the target&#x27;s pad token") == 1, "what several have is told once"
-    assert "7 servers" in text
+    assert "<summary>7: gpu04, gpu11, gpu18, gpu25, ...</summary>gpu32, gpu39, gpu46</details>" in text
     assert (
         text.index("The drafter&#x27;s config.json does not fit")
         < text.index("Engines without a server")
         < text.index("0.0.0.0 without a key")
     )
     assert "unreachable" in text
+
+
+def test_who_is_well_is_seen_before_anything_is_read():
+    """Each host once, by its worst, and each leads to its row."""
+    text = page(doctor())
+    tiles = re.findall(r'<a href="#([\w-]+)" class="tile (\w+)">(gpu\d\d)</a>', text)
+    assert Counter(grade for _place, grade, _name in tiles) == {"bad": 8, "none": 1, "warning": 4, "good": 37}
+    assert [name for _place, grade, name in tiles if grade == "none"] == ["gpu50"]
+    assert {place: name for place, _grade, name in tiles} == dict(
+        re.findall(r'<tr id="([\w-]+)"><th scope="row">(gpu\d\d)', text)
+    )
+
+
+def test_what_the_sick_share():
+    """They have another vLLM than the others. What keeps them they have in common with those that are well."""
+    shared = page(doctor()).partition("What the sick share")[2].partition("</table>")[0]
+    rows = re.findall(r"<tr><td>([^<]+)</td><th[^>]*>([^<]+)</th>(.*?)</tr>", shared)
+    assert [(what, which, re.findall(r">([^<]+)</td>", cells)) for what, which, cells in rows] == [
+        ("vLLM", "0.28.1", ["11", "7", "1", "3"])
+    ]
+
+
+@pytest.mark.parametrize(
+    ("servers", "findings", "state", "said"),
+    [
+        (["ok"], [], "passed", "doctor found nothing wrong"),
+        (["ok", "warning"], [], "warning", "doctor found warnings"),
+        (["ok"], ["error"], "failed", "doctor found errors"),
+        ([], ["note"], "passed", "doctor found nothing wrong"),
+    ],
+)
+def test_it_says_at_once_what_the_doctor_found(servers, findings, state, said):
+    """That the run went well says nothing of the servers."""
+    story = Story(["gpu1"], "doctor")
+    story.batch("gpu1")
+    one = {"model": "m", "flags": {}, "port": 1, "keeper": "nohup", "findings": []}
+    beside = [{"severity": name, "what": "x", "evidence": "x", "remedy": "x"} for name in findings]
+    told = {
+        "servers": [{**one, "health": health, "probe": {"acceptance_length": 7.9}} for health in servers],
+        "findings": beside,
+    }
+    story.task("gpu1", "", 0.2, "vllm_doctor", told)
+    text = page(story.end())
+    assert f"</span> {said}</h1>" in text
+    assert f'<header class="{state}">' in text
+    assert ('data-label="probed" class="number">7.90</td>' in text) == bool(servers)
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["gpu1.a.org", "gpu2.a.org"], ["gpu1", "gpu2"]),
+        (["gpu1.a.org", "gpu2.b.org"], ["gpu1.a.org", "gpu2.b.org"]),
+        (["10.0.0.1", "11.0.0.1"], ["10.0.0.1", "11.0.0.1"]),
+        (["gpu1.a.org"], ["gpu1.a.org"]),
+        (["gpu1", "gpu2"], ["gpu1", "gpu2"]),
+    ],
+)
+def test_hosts_by_what_tells_them_apart(names, told):
+    assert list(words.named(names).values()) == told

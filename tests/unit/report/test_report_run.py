@@ -120,7 +120,7 @@ def test_a_run_that_fails_half_way(stopped):
 
 
 def test_what_is_hidden_stays_hidden_and_what_is_text_stays_text(stopped):
-    _, (page, data) = stopped
+    _unused, (page, data) = stopped
     for text in (page.read_text(), data.read_text()):
         assert KEY not in text
     assert "<script" not in page.read_text()
@@ -135,7 +135,7 @@ def test_a_run_without_this_collection_leaves_nothing(play):
 
 
 def test_a_report_that_cannot_be_written_is_one_warning(play):
-    done, _ = play({**PLAY, "hosts": "first", "tasks": []}, VLLM_REPORT_DIRECTORY="/proc/nowhere")
+    done, _unused = play({**PLAY, "hosts": "first", "tasks": []}, VLLM_REPORT_DIRECTORY="/proc/nowhere")
     assert done.returncode == 0
     said = " ".join(done.stdout.split())
     assert said.count("There will be no report of this run: /proc/nowhere") == 1

@@ -79,6 +79,7 @@ def said(home):
             "ANSIBLE_PYTHON_INTERPRETER": sys.executable,
             "ANSIBLE_NOCOLOR": "1",
         },
+        check=False,
     )
     print(done.stdout)
     return done.stdout

@@ -1,0 +1,120 @@
+"""A variable that is misspelt would be of no effect, and a specification lets it pass: it is refused, with the name that may be meant."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ansible_collections.llmops.vllm.plugins.plugin_utils import variables
+
+CLONE = Path(__file__).parents[3]
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    {
+        "vllm_serve_prot": "vllm_serve_port",
+        "vllm_biuld_mode": "vllm_build_mode",
+        "vllm_hme": "vllm_home",
+        "vllm_usr": "vllm_user",
+        "vllm_serve_apikey": "vllm_serve_api_key",
+        "vllm_rollout_batch": "vllm_rollout_batches",
+        "vllm_doctor_failon": "vllm_doctor_fail_on",
+        "vllm_serve_max_model_len": "",  # vLLM's own, which belongs into vllm_serve_args
+        "vllm_models_xyz": "",
+    }.items(),
+)
+def test_what_may_be_meant_is_named(name, meant):
+    assert variables.unknown([name]) == {name: meant}
+
+
+def test_what_belongs_to_others_is_theirs():
+    assert (
+        variables.unknown(["vllm_image", "vllm_version", "vllm_fleet_port", "my_vllm_serve_prot", "vault_token"]) == {}
+    )
+
+
+def test_nothing_is_suggested_that_is_not_for_people():
+    assert {"vllm_serve_port", "vllm_hosts", "vllm_compare_rounds", "vllm_home"} <= variables.public()
+    assert not {"vllm_serve", "vllm_models_within", "vllm_serve_booted"} & variables.public()
+
+
+def test_every_name_that_is_told_of_is_known():
+    """In the inventories and the texts."""
+    asked = ["git", "ls-files", "README.md", "docs", "inventories"]
+    files = subprocess.run(asked, cwd=CLONE, check=True, capture_output=True, text=True).stdout.split()
+    texts = {name: (CLONE / name).read_text(errors="replace") for name in files if (CLONE / name).is_file()}
+    given = {found: name for name, text in texts.items() for found in variables.OURS.findall(text)}
+    assert "vllm_serve_port" in given
+    assert {name: given[name] for name in variables.unknown(given)} == {}
+
+
+@pytest.mark.parametrize("role", sorted((CLONE / "roles").iterdir()), ids=lambda role: role.name)
+def test_every_name_carries_that_of_its_role(role):
+    shared = {"vllm_home", "vllm_user", "vllm_instance", "vllm_refused"}  # of the role vllm itself, which all depend on
+    for file in [*role.glob("defaults/*.yml"), *role.glob("vars/*.yml")]:
+        for name in yaml.safe_load(file.read_text()):
+            assert name.startswith(f"{role.name}_")
+            assert role.name != "vllm" or name in shared
+    # Of a task's own names too, which would be visible to all roles after it.
+    text = "\n".join(file.read_text() for file in role.glob("tasks/*.yml"))
+    for name in re.findall(r"^\s*register: (\w+)", text, re.MULTILINE):
+        assert name.startswith(f"{role.name}_")
+
+
+def test_a_play_refuses_it_before_anything_is_done(tmp_path):
+    host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "vllm_hme": "/srv/vllm"}
+    group = {"vllm_serve_prot": 8001, "vllm_home": str(tmp_path / "home"), "vllm_my_own": 1}
+    inventory = {"all": {"hosts": {"one": host}, "vars": group}}
+    (tmp_path / "hosts.json").write_text(json.dumps(inventory))
+    command = [
+        "ansible-playbook",
+        "-i",
+        str(tmp_path / "hosts.json"),
+        "playbooks/site.yml",
+        "-e",
+        "vllm_models_tokne=x",
+    ]
+    env = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"),
+        "ANSIBLE_NOCOLOR": "1",
+        "VLLM_REPORT_DIRECTORY": str(tmp_path / "reports"),
+    }
+    command[0] = str(Path(sys.executable).with_name(command[0]))
+    done = subprocess.run(command, cwd=CLONE, env=env, capture_output=True, text=True, check=False)
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 2, done.stdout + done.stderr
+    for name, meant in {
+        "vllm_hme": "home",
+        "vllm_serve_prot": "serve_port",
+        "vllm_models_tokne": "models_token",
+    }.items():
+        assert f"There is no variable {name}. Is vllm_{meant} meant?" in said
+    assert "vllm_my_own" not in said
+    assert "Make the directory" not in said
+    assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.parametrize(("playbook", "name"), [("doctor", "vllm_doctor_failon"), ("adopt", "vllm_adopt_too")])
+def test_a_playbook_without_roles_refuses_one_of_its_own(playbook, name, tmp_path):
+    """A scheduled job that should turn red would stay green for ever."""
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "localhost,", "-c", "local"]
+    command += [f"playbooks/{playbook}.yml", "-e", f"{name}=error vllm_of_others=1"]
+    env = {
+        **os.environ,
+        "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"),
+        "VLLM_REPORT_DIRECTORY": str(tmp_path / "reports"),
+    }
+    done = subprocess.run(command, cwd=CLONE, env=env, capture_output=True, text=True, check=False)
+    said = " ".join(done.stdout.split())
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert f"There is no variable {name}. Is vllm_" in said
+    assert "TASK [Look]" not in said
