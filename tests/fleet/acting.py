@@ -70,6 +70,7 @@ class Cast:
         self.place = place
         self.reports = place / "reports"
         self.reports.mkdir()
+        self.runs: list[Run] = []
         self.fleet = fleets(**counts, binds=[PAIR, *binds])
         for host in self.fleet.hosts:
             double.install(host)
@@ -98,8 +99,19 @@ class Cast:
         }
         serving = Serving(self.fleet, double.VENV, HOME, MODELS, environment)
         limit = ["--limit", ",".join(hosts)] if hosts else []
+        # What is given to all hosts would go before what one of them is given.
+        variables.setdefault("vllm_serve_timeout", "{{ patience | default(600) }}")
         process = serving.start(playbook, "-i", str(place / "hosts.json"), *limit, *options, **variables)
-        return Run(process, place)
+        self.runs.append(Run(process, place))
+        return self.runs[-1]
+
+    def interrupt(self) -> None:
+        """End what a test that failed has left running."""
+        for run in self.runs:
+            if run.process.poll() is None:
+                run.process.kill()
+                run.process.communicate()
+        self.runs.clear()
 
     def play(self, playbook: str = "site", *options: str, **more: object) -> Ended:
         return self.start(playbook, *options, **more).end()

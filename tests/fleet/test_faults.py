@@ -194,7 +194,7 @@ ENGINE = {
     "engine-killed-compiling": ("Dynamo bytecode", kill(9), {}),
     "engine-killed-listening": ("Starting vLLM server", kill(9), {}),
     "engine-stopped-loading": ("Starting to load model", kill(15), {}),
-    "engine-frozen-loading": ("Starting to load model", kill(19), {"vllm_serve_timeout": 15}),
+    "engine-frozen-loading": ("Starting to load model", kill(19), {"patience": 15}),
     "engine-killed-first-token": ("the first answer", kill(9), {}),
     "engine-frozen-first-token": ("the first answer", kill(19), {"vllm_serve_token_timeout": 5}),
     "engine-killed-verifying": ("a later answer", kill(9), {}),
@@ -255,6 +255,7 @@ class Batch:
     @classmethod
     def of(cls, cast: Cast, names: Sequence[str], fresh: bool = True) -> Batch:
         """A host for each row, as nobody has deployed to it yet, or serving."""
+        cast.interrupt()
         batch = cls(dict(zip(names, cast.fleet.hosts)))
         assert len(batch.hosts) == len(names), "more rows than hosts"
         for host in batch.hosts.values():
