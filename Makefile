@@ -5,13 +5,13 @@
 #   make demo KEEP=1   the same, and the good server stays up
 #   make stop          end all that runs under .demo
 #   make setup         only the controller, for .venv/bin/ansible-playbook
-#   make test          lint, sanity, unit, world, engine, faults
+#   make test          lint, sanity, unit, world, engine
 #   make lint          ruff, mypy, yamllint, ansible-lint, shellcheck
 #   make sanity        ansible-test sanity, with no rule ignored
 #   make unit          the unit tests
 #   make world         the collection as a tarball, under what AWX runs it with, and over the ansible-cores and Pythons that the machine has
 #   make engine        the real engine, driven by the playbooks
-#   make faults        what befalls a fleet of real hosts; skipped where there is no root or no systemd-nspawn
+#   make faults        what befalls a fleet of real hosts; needs root and systemd-nspawn
 #   make fleet         all that the fleet is used for, but what takes long
 #   make test-long     what takes longer: real builds, every wrong value on the engine, servers on the fleet, reports in Chromium
 #   make bench         every figure of docs/benchmarks.md, measured anew; BENCH=rerun for one part
@@ -84,7 +84,7 @@ stop: .venv/controller | $(LINK)
 	  grep -q SUCCESS <<< "$$said" || echo "Ended what $$pidfile tells of."; \
 	done
 
-test: lint sanity unit world engine faults
+test: lint sanity unit world engine
 
 lint: .venv/test | $(LINK)
 	ruff check .
