@@ -244,7 +244,7 @@ def main() -> None:
     except RefusedError as e:
         module.fail_json(msg=f"{e}.", **judged.as_found())
     except OSError as e:
-        where = os.path.dirname(dest or judged.drafter.path)
+        where = os.path.dirname(dest) if dest else judged.drafter.path
         module.fail_json(msg=f"{refusals.told(e, where)} The drafter is as it was.", **judged.as_found())
     module.exit_json(**{**judged.public(), **written})
 

@@ -43,7 +43,7 @@ def measure() -> Iterator[Result]:
 
 def _result(book: str, runs: dict[int, Played]) -> Result:
     each = {size: run.seconds / size for size, run in runs.items()}
-    first, *_, last = runs
+    first, last = min(runs), max(runs)
     more = (runs[last].seconds - runs[first].seconds) / (last - first)
     half = [size for size in runs if size != last][-1]
     before = (runs[half].seconds - runs[first].seconds) / (half - first)
@@ -67,7 +67,7 @@ def _result(book: str, runs: dict[int, Played]) -> Result:
 def _play(host: Host, book: str, hosts: int) -> Played:
     names = ",".join(f"sim{n}" for n in range(hosts)) + ","
 
-    def start(_: dict[str, str]) -> subprocess.Popen[str]:
+    def start(_unused: dict[str, str]) -> subprocess.Popen[str]:
         environment = {
             "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
             "HOME": "/root",

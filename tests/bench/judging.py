@@ -36,7 +36,7 @@ for directory in sys.argv[1:]:
 
 
 def measure() -> Iterator[Result]:
-    engine = next(iter(sorted(BUILDS.glob("*/build.json"), reverse=True))).resolve().parent / "venv/bin/python"
+    engine = sorted(BUILDS.glob("*/build.json"))[-1].resolve().parent / "venv/bin/python"
     rows = {}
     with tempfile.TemporaryDirectory() as home:
         for number in SHARDS:

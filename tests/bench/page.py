@@ -29,7 +29,7 @@ def _section(result: Mapping[str, Any]) -> Iterator[str]:
     heads = ["", *columns, *(["against ours"] if compared else [])]
     yield "| " + " | ".join(heads) + " |"
     yield "|---|" + "---:|" * (len(heads) - 1)
-    ours = next(iter(result["rows"].values()))
+    ours, *_others = result["rows"].values()
     for way, figures in result["rows"].items():
         cells = [_figure(figure) for figure in figures]
         if compared:

@@ -37,7 +37,7 @@ def played(start: Callable[[dict[str, str]], subprocess.Popen[str]]) -> Played:
         began = time.monotonic()
         with start({"ANSIBLE_SSH_EXECUTABLE": str(ssh)}) as process:
             output = process.stdout.read()
-            _, status, usage = os.wait4(process.pid, 0)
+            _unused, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
         seconds = time.monotonic() - began
         if process.returncode:

@@ -47,7 +47,7 @@ def measure() -> Iterator[Result]:
     for kind, (first, block) in kinds().items():
         with tempfile.NamedTemporaryFile(suffix=".log") as f:
             _write(f.name, first, block, int(GIGABYTES * 1e9))
-            for _ in range(2):  # the first run brings the file into memory
+            for _unused in range(2):  # the first run brings the file into memory
                 seconds, memory = _ours(f.name)
             rows[kind] = (GIGABYTES * 1000 / seconds, memory, GIGABYTES * 1000 / _grep(f.name))
     yield Result(

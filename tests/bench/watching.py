@@ -125,7 +125,7 @@ class Watchers:
         told = {}
         for number, (way, play) in enumerate(zip(self.ways, self._plays, strict=True)):
             play.wait()
-            when, _, text = (self.home / f"{number}.ended").read_text().partition(" ")
+            when, _unused, text = (self.home / f"{number}.ended").read_text().partition(" ")
             told[way] = Ended(float(when), json.loads(text))
         return told
 

@@ -443,7 +443,7 @@ def test_meanwhile(meanwhile, name):
 
 def test_two_controllers_that_want_the_same(cast):
     host = Batch.of(cast, ["two-controllers"]).hosts["two-controllers"]
-    runs = [cast.start(hosts={host.name: {}}) for _ in range(2)]
+    runs = [cast.start(hosts={host.name: {}}) for _unused in range(2)]
     assert [run.end().code for run in runs] == [0, 0]
     assert len(host.console(SERVERS).stdout.split()) == 1
     assert changed(cast.play(hosts={host.name: {}}).output) == 0

@@ -110,12 +110,12 @@ def test_a_config_without_weights(tmp_path, refuse):
 @pytest.mark.parametrize(
     ("name", "content", "cause"),
     [
-        ("config.json", "{", "is no JSON, or cut short."),
+        ("config.json", "{", "is no JSON, or cut short. Fetch it again."),
         ("config.json", "[]", "is no JSON object."),
         ("config.json", '{"text_config": ' * 60 + "{}" + "}" * 60, "is no usable JSON: it is nested over 50 deep."),
-        ("tokenizer_config.json", "{", "is no JSON, or cut short."),
+        ("tokenizer_config.json", "{", "is no JSON, or cut short. Fetch it again."),
         ("tokenizer.json", '{"added_tokens": [', "has no readable list of added_tokens."),
-        ("generation_config.json", "", "is no JSON, or cut short."),
+        ("generation_config.json", "", "is no JSON, or cut short. Fetch it again."),
     ],
 )
 def test_a_target_that_is_none(name, content, cause, tmp_path, refuse):

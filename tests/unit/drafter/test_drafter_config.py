@@ -470,7 +470,10 @@ def test_a_place_that_cannot_hold_it_is_named(wrong, tmp_path, call):
     """A parent that is a file can't hold an overlay, not even for root."""
     (tmp_path / "file").write_text("")
     result = call("drafter_config", path=wrong, dest=tmp_path / "file/overlay", values=VALUES)
-    assert result["msg"] == f"{tmp_path}/file: File exists. The drafter is as it was."
+    assert result["msg"] == (
+        f"{tmp_path}/file: File exists. A file, or a link that leads nowhere, lies where a directory should be: move it away. "
+        "The drafter is as it was."
+    )
 
 
 def test_a_place_where_nothing_can_be_made_is_named(wrong, call):
