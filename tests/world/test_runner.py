@@ -17,7 +17,7 @@ PROJECT = machine.CLONE / "docs/awx/project"
 SECRETS = {"vllm_models_token": "hf_aTokenThatNobodyMaySee", "vllm_serve_api_key": "sk-aKeyThatNobodyMaySee"}
 # What has nothing to do on a host without a server says so, and fails.
 FAILS = {
-    "restart": "current/release.json",
+    "restart": "has no current release under",
     "rollback": "There is nothing to go back to",
     "adopt": "one has to be meant, by vllm_adopt_port",
 }
