@@ -136,8 +136,6 @@ EXAMPLES = r"""
     url: http://127.0.0.1:8000
     acceptance_length: 3.0
     position_0: 0.5
-    chat_template_kwargs:
-      enable_thinking: false
 
 - name: Look also at long contexts and at repeated prefixes
   llmops.vllm.acceptance_probe:

@@ -10,7 +10,7 @@ module: drafter_info
 short_description: Judge the config of a DFlash drafter
 version_added: "0.1.0"
 description:
-  - Gives the judgement of M(llmops.vllm.drafter_config) and writes nothing.
+  - Judges the config.json of a DFlash drafter as M(llmops.vllm.drafter_config) does, and writes nothing.
   - It does not fail for what it finds, only where there is no drafter to judge.
 author:
   - The llmops.vllm authors (@llmops)

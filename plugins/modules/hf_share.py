@@ -70,7 +70,7 @@ EXAMPLES = r"""
     token: "{{ one_time_token }}"
     user: vllm
 
-- name: That's all
+- name: Stop serving it
   llmops.vllm.hf_share:
     path: "{{ snapshot.path }}"
     state: stopped

@@ -13,6 +13,7 @@ version_added: "0.1.0"
 author:
   - The llmops.vllm authors (@llmops)
 description:
+  - Fetches one commit of a model's repository onto the host, and verifies every file.
   - A snapshot is a directory C(<org>--<name>/<commit>) below O(dest) with the files of one commit of a repository on a hub. The size and
     the hash of each are those that the hub lists (SHA-256 for what is in LFS, git's own for the rest), wherever the content comes from.
   - It is fetched aside, by a job of the host that outlives the connection, and gets its name when it is whole. What an interrupted job

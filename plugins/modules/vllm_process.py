@@ -13,6 +13,7 @@ version_added: "0.1.0"
 author:
   - The llmops.vllm authors (@llmops)
 description:
+  - Starts, restarts and stops a server and all that it started, and says what runs.
   - With a O(unit), systemd runs the server. What runs is read from the process itself, not believed from the unit's file, so the file
     may name a link that is moved from one release to the next.
   - With a O(pidfile), a host without systemd runs a command as a background process that outlives the connection, in a session of its
@@ -92,7 +93,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Start the server
+- name: Start the server without systemd
   llmops.vllm.vllm_process:
     argv: [/usr/bin/python3, /opt/vllm/instances/default/current/launch.py]
     pidfile: /opt/vllm/instances/default/run/server.pid

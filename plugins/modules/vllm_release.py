@@ -13,6 +13,7 @@ version_added: "0.1.0"
 author:
   - The llmops.vllm authors (@llmops)
 description:
+  - Writes down what is to be served as a release, and tries it before. The role P(llmops.vllm.vllm_serve#role) uses it.
   - A release is a directory C(releases/<id>) of an instance, with the launch script, its environment in a file that only the server's user
     can read, and C(release.json), which says what it is made of. Its id is a digest of all that, so that the same release has the same
     name on every host.
@@ -62,7 +63,7 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Write the release
+- name: Write the release, with the launch script of the role
   llmops.vllm.vllm_release:
     instance: /opt/vllm/instances/default
     content:

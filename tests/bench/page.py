@@ -16,7 +16,8 @@ would use instead, in one run on one machine. The ratios carry over to other mac
 
 
 def page(stored: Mapping[str, Mapping[str, Any]]) -> str:
-    return "\n".join([HEAD, *(line for name in sorted(stored) for line in _section(stored[name]))])
+    sections = [line for name in sorted(stored) for line in _section(stored[name])]
+    return "\n".join([HEAD, *(sections or ["There are no figures yet: it was not yet run as a whole.\n"])])
 
 
 def write() -> None:

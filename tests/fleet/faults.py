@@ -673,7 +673,7 @@ def matches(says: str, said: str) -> bool:
 
 INTRODUCTION = """\
 <!-- Rendered from tests/fleet/faults.py: python tests/fleet/faults.py -->
-# What befalls a run, and what becomes of it
+# Faults and recovery
 
 A host loses its power, a disk fills up, somebody kills the controller. For each of these faults there is a test, which has it befall a
 real host while the playbooks run and then runs them again. What the collection promises, and what the tests look at, is the same everywhere:
@@ -684,6 +684,8 @@ real host while the playbooks run and then runs them again. What the collection 
   the words are Ansible's own.
 - **Running it again ends well.** What was done is not done again, what was half done is done anew, and a job that went on is joined.
 
+`make faults` runs them, on a machine with root and systemd-nspawn. It was not yet green as a whole, so not every row is proven.
+
 A connection that is lost without a word, as when a cable is out, is noticed after 30 s, since `ansible.cfg` of the clone has SSH ask the host
 for a sign of life. Without that Ansible waits for a quarter of an hour or more. Have the same in your own `ansible.cfg`, and in AWX in the
 project's:
@@ -693,7 +695,7 @@ project's:
 ssh_args = -o ControlMaster=auto -o ControlPersist=60s -o ServerAliveInterval=10 -o ServerAliveCountMax=3
 ```
 """
-TITLES = ("What befalls", "What is said", "Run again", "Test")
+TITLES = ("Fault", "Message", "Run again", "Test")
 
 
 def render() -> str:

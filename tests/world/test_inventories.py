@@ -119,7 +119,7 @@ def test_a_fleet_with_its_vault_says_to_the_end_what_it_would_do(filled, collect
     inventory = filled("fleet")
     (inventory.parent / "password").write_text("a password\n")
     vault = inventory / "group_vars/vllm/vault.yml"
-    vault.write_text(vault.read_text().replace("change-me", "sk-aKeyThatNobodyMaySee"))
+    vault.write_text(vault.read_text().replace('api_key: ""', "api_key: sk-aKeyThatNobodyMaySee"))
     opened = ["--vault-password-file", str(inventory.parent / "password")]
     subprocess.run([str(BIN / "ansible-vault"), "encrypt", *opened, str(vault)], check=True, capture_output=True)
     assert vault.read_text().startswith("$ANSIBLE_VAULT")
