@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import subprocess
+import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -23,6 +24,7 @@ from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import Scan
 
 CHUNK = 768 * 1024
 LONGEST = 512 * 2**20  # bytes of a log's end that are read
+PATIENCE = 30.0  # seconds in which they have to be judged: a hostile log takes hours
 JOURNAL = 200_000  # entries
 PROPERTIES = "Id,Restart,KillMode,Type,NRestarts,EnvironmentFiles,InvocationID"
 ORPHANS = (
@@ -76,7 +78,11 @@ def of_the_host(orphans: list[str], unread: list[str]) -> list[Finding]:
 def _told(server: Server, asked: Asked | None) -> Any:
     """By parts, so that where one can't be had the others are judged all the same."""
     unit = _unit(server.unit)
-    subject = Subject(server, unit, _log(server, unit), int(unit.get("NRestarts") or 0))
+    subject = Subject(server, unit, None, int(unit.get("NRestarts") or 0))
+    try:
+        subject.log = _log(server, unit)
+    except Exception as e:
+        subject.unseen.append(judges.unseen(server.pid, "The log", e))
 
     def result() -> dict[str, Any]:
         return {"findings": [dataclasses.asdict(f) for f in judges.judge(subject)], "shown": subject.shown()}
@@ -124,8 +130,11 @@ def _log(server: Server, unit: dict[str, str]) -> Judge | None:
 def _judged(data: Iterable[bytes]) -> Judge | None:
     judge = Judge(Profile())
     scanner = Scanner(judge)
+    deadline = time.monotonic() + PATIENCE
     for piece in data:
         scanner.feed(piece, 0.0)
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"that takes more than {PATIENCE:g} s")
     return (scanner.glance(0.0) or judge) if judge.lines else None
 
 
@@ -133,8 +142,11 @@ def _written(path: str) -> Iterator[bytes]:
     """The end of a file; nothing if it is none, or may not be read."""
     try:
         with open(path, "rb", opener=files.ordinary) as f:
-            f.seek(max(os.fstat(f.fileno()).st_size - LONGEST, 0))
-            while data := f.read(CHUNK):
+            size = os.fstat(f.fileno()).st_size
+            f.seek(max(size - LONGEST, 0))
+            left = min(size, LONGEST)  # and not what is written meanwhile, which may have no end
+            while data := f.read(min(CHUNK, left)):
+                left -= len(data)
                 yield data
     except OSError:
         return

@@ -10,10 +10,15 @@ from __future__ import annotations
 
 import codecs
 import ctypes
+import errno
+import grp
 import json
 import os
+import pwd
+import resource
 import select
 import signal
+import sys
 import time
 from typing import Any, Callable
 
@@ -22,6 +27,11 @@ from ansible_collections.llmops.vllm.plugins.module_utils._host import processes
 
 NETWORK = 0x40000000  # CLONE_NEWNET, see setns(2)
 PATIENCE = 120.0  # seconds in which a look has to end, whatever the process has put in its way
+MEMORY = 4 << 30  # bytes that a look may take, as a file or an answer of a process may have no end
+LONGEST = 64 << 20  # bytes that it may tell
+FAREWELL = 5.0  # seconds in which a killed look has to be gone; within a hung file system it never is
+RUNS = {"import", "subprocess.Popen", "os.exec", "os.posix_spawn", "os.spawn", "os.system", "os.fork", "ctypes.dlopen"}
+"""What runs what lies in the file system, as Python's audit events have it."""
 
 # Under another root Python finds none of its own files any more, and these it would only look for when they are needed.
 for codec in ("ascii", "utf-8", "latin-1", "idna"):
@@ -68,6 +78,7 @@ def _in_child(look: Callable[[], Any], enter: Callable[[], None] | None, patienc
     if child == 0:
         try:
             os.close(reading)
+            _limit_memory()
             if enter:
                 enter()
             said = {"value": look()}
@@ -82,12 +93,12 @@ def _in_child(look: Callable[[], Any], enter: Callable[[], None] | None, patienc
             os._exit(0)
     os.close(writing)
     patience = PATIENCE if patience is None else patience
-    told = _heard(reading, patience)
-    if told is None:
+    told, hindrance = _heard(reading, patience)
+    if hindrance:
         os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    if told is None:
-        raise RuntimeError(f"it did not end within {patience:g} s")
+    _bury(child)
+    if hindrance:
+        raise RuntimeError(hindrance)
     answer = json.loads(told or b'{"error": "it ended without a word"}')
     if "refused" in answer:
         raise PermissionError(answer["refused"])
@@ -96,16 +107,30 @@ def _in_child(look: Callable[[], Any], enter: Callable[[], None] | None, patienc
     return answer["value"]
 
 
-def _heard(reading: int, patience: float) -> bytes | None:
-    """All that comes, None if that doesn't end in time."""
+def _heard(reading: int, patience: float) -> tuple[bytes, str]:
+    """All that comes, and why that isn't all."""
     told, deadline = b"", time.monotonic() + patience
     with os.fdopen(reading, "rb", buffering=0) as pipe:
         while select.select([pipe], [], [], max(deadline - time.monotonic(), 0))[0]:
             data = pipe.read(65536)
             if not data:
-                return told
+                return told, ""
             told += data
-    return None
+            if len(told) > LONGEST:
+                return b"", f"it has more than {LONGEST >> 20} MiB to tell"
+    return b"", f"it did not end within {patience:g} s"
+
+
+def _bury(child: int) -> None:
+    deadline = time.monotonic() + FAREWELL
+    while os.waitpid(child, os.WNOHANG) == (0, 0) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _limit_memory() -> None:
+    _soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    most = MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (most, hard))
 
 
 def _enter_root(pid: int) -> None:
@@ -113,6 +138,26 @@ def _enter_root(pid: int) -> None:
     os.fchdir(root)
     os.chroot(".")
     os.chdir("/")
+    _run_nothing()
+
+
+def _run_nothing() -> None:
+    """From here on this process runs no program, no library and no module: they would be another's, and we may be root."""
+    sys.addaudithook(_refuse)
+    # Names of users are looked up by libraries of the C library, of which Python hears nothing.
+    for database in (pwd, grp):
+        for name in dir(database):
+            if name.startswith("get"):
+                setattr(database, name, _look_up_nobody)
+
+
+def _refuse(event: str, _arguments: object) -> None:
+    if event in RUNS:
+        raise OSError(errno.ENOEXEC, f"nothing is run under another's root ({event})")
+
+
+def _look_up_nobody(*_names: object) -> None:
+    raise OSError(errno.ENOEXEC, "no name is looked up under another's root")
 
 
 def _enter_network(pid: int) -> None:

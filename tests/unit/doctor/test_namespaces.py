@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import shutil
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import sys
 
 import pytest
 
+from ansible_collections.llmops.vllm.plugins.module_utils._build import git
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor import namespaces
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.namespaces import (
     at_files,
@@ -94,6 +96,46 @@ def test_no_library_of_the_process_is_loaded(tmp_path):
             assert not at_files(started.pid, lambda: os.path.exists(sys.executable))
         finally:
             started.kill()
+
+
+@ROOT
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda: subprocess.run(["git", "--version"], check=False),
+        lambda: os.system("git"),
+        lambda: os.posix_spawn("/usr/bin/git", ["git"], {}),
+        lambda: os.execv("/usr/bin/git", ["git"]),
+        lambda: pwd.getpwuid(0).pw_name,
+        lambda: __import__("this"),
+    ],
+    ids=["subprocess", "system", "posix_spawn", "exec", "a user's name", "import"],
+)
+def test_nothing_is_run_that_lies_there(process, tmp_path, run):
+    """What lies under another's root is another's, and whoever looks is root."""
+    trap = tmp_path / "usr/bin/git"
+    trap.parent.mkdir(parents=True)
+    shutil.copy("/bin/true", trap)
+    trap.chmod(0o755)
+    with pytest.raises(RuntimeError, match="under another's root"):
+        at_files(process, run)
+
+
+@ROOT
+def test_a_repository_there_is_not_asked(process):
+    assert at_files(process, lambda: git.ask("/", "status")) == [127, ""]
+
+
+def test_a_look_has_no_more_memory_than_it_needs(monkeypatch):
+    monkeypatch.setattr(namespaces, "MEMORY", 1 << 30)
+    with pytest.raises(RuntimeError, match="MemoryError"):
+        at_files(os.getpid(), lambda: len(bytearray(2 << 30)))
+
+
+def test_a_look_that_tells_too_much_is_ended(monkeypatch):
+    monkeypatch.setattr(namespaces, "LONGEST", 1 << 20)
+    with pytest.raises(RuntimeError, match="more than 1 MiB to tell"):
+        at_files(os.getpid(), lambda: "x" * (2 << 20))
 
 
 @ROOT
