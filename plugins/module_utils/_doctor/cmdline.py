@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 from collections.abc import Sequence
@@ -52,8 +53,10 @@ WORDS = ("api-key", "hf-token", "served-model-name")
 """Flags whose values are words, even where they look like numbers or JSON."""
 PARTS = {"spec-method": "method", "spec-model": "model", "spec-tokens": "num_speculative_tokens"}
 """Flags that are keys of the speculative config."""
-DEEPEST = 128
-"""Levels of a dotted name, and brackets of a JSON text: no server is told more, and Python could not follow whatever else is there."""
+DEEPEST = 32
+"""Levels of all flags together, by dotted names and JSON alike: no server is told more, and Ansible could not follow whatever else is there."""
+LONGEST = 300  # digits of a number: of some thousands Python makes none, and refuses all that is told along with it
+STRING = re.compile(r'"(?:\\.|[^"\\])*(?:"|\\?\Z)', re.DOTALL)
 
 
 def words_of_server(argv: Sequence[str]) -> list[str] | None:
@@ -120,17 +123,20 @@ def _is_number(word: str) -> bool:
 
 
 def _put(flags: dict[str, Any], name: str, path: str, values: list[str]) -> None:
-    one = str if name in WORDS else read
-    value: Any = True if not values else one(values[0]) if len(values) == 1 else values
+    # The flags are a level themselves, a key of the speculative config gets one more, and several values are a list.
+    parts = path.split(".", DEEPEST - 4) if path else []
+    value: Any = values or True
+    if len(values) == 1:
+        value = values[0] if name in WORDS else read(values[0], DEEPEST - 2 - len(parts))
     if not values and name.startswith("no-"):
         name, value = name[3:], False
-    if not path:
+    if not parts:
         flags[name] = value
         return
     place = flags.get(name)
     if not isinstance(place, dict):
         place = flags[name] = {}
-    *parents, last = path.split(".", DEEPEST)
+    *parents, last = parts
     for parent in parents:
         if not isinstance(place.get(parent), dict):
             place[parent] = {}
@@ -138,11 +144,32 @@ def _put(flags: dict[str, Any], name: str, path: str, values: list[str]) -> None
     place[last] = value
 
 
-def read(text: str) -> Any:
-    """What a text is as JSON, and the text itself where it is none."""
-    if text.count("[") + text.count("{") > DEEPEST:
+def read(text: str, deepest: int = DEEPEST) -> Any:
+    """What a text is as JSON, and the text itself where it is none or has more levels. What is no finite number stays text, as in JSON."""
+    if _levels(text) > deepest:
         return text
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=_float, parse_int=_int, parse_constant=str)
     except ValueError:
         return text
+
+
+def _levels(text: str) -> int:
+    """How deep a JSON text is nested, found without following it."""
+    level = most = 0
+    for one in STRING.sub("", text):
+        if one in "[{":
+            level += 1
+            most = max(most, level)
+        elif one in "]}":
+            level -= 1
+    return most
+
+
+def _float(text: str) -> float | str:
+    value = float(text)
+    return value if math.isfinite(value) else text
+
+
+def _int(text: str) -> int | str:
+    return int(text) if len(text) <= LONGEST else text

@@ -40,7 +40,15 @@ def describe(server: Server) -> dict[str, Any]:
         subject.read()
         return {"target": subject.target, "drafter": subject.drafter, "build": subject.build}
 
-    told = server.public()
+    told, failed = _public(server)
+    if failed:
+        return {
+            **told,
+            "hidden": [masking.text(f"all but its pid: {failed}")],
+            "target": "",
+            "drafter": "",
+            "build": None,
+        }
     try:
         return {**told, **masking.shown("", namespaces.at_files(server.pid, look))}
     except Exception as e:
@@ -50,18 +58,33 @@ def describe(server: Server) -> dict[str, Any]:
 
 def examine(server: Server, asked: Asked | None = None) -> dict[str, Any]:
     """What is told of a server: what it is, what was read of it, and the findings. asked: how to probe it, None for not at all."""
+    public, failed = _public(server)
     try:
         told = _told(server, asked)
+        shown = masking.shown("", told["shown"])
     # Whoever may start a process may show us anything, and the others are to be judged all the same.
     except Exception as e:
-        told = {"findings": [dataclasses.asdict(judges.unseen(server.pid, "All", e))], "shown": {}}
+        told, shown = {"findings": [dataclasses.asdict(judges.unseen(server.pid, "All", e))]}, {}
+    if failed:
+        told["findings"].append(dataclasses.asdict(judges.unseen(server.pid, "What is to be shown", failed)))
     findings = [masking.shown("", finding) for finding in told["findings"]]
     return {
-        **server.public(),
-        **masking.shown("", told["shown"]),
+        **public,
+        **shown,
         "health": worst(Finding(**finding) for finding in findings),
         "findings": findings,
     }
+
+
+def _public(server: Server) -> tuple[dict[str, Any], Exception | None]:
+    """What may be shown of a server. Where that can't be had, whose it is and why; all else is there, and empty."""
+    try:
+        return server.public(), None
+    except Exception as e:
+        bare = Server(server.pid, [], "", {}, None, "", server.user, 0, "", "", "", "", [], {}, [])
+        told = {**dataclasses.asdict(bare), "port": 0, "host": "", "python": ""}
+        del told["started"]
+        return told, e
 
 
 def of_the_host(orphans: list[str], unread: list[str]) -> list[Finding]:

@@ -6,14 +6,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor import namespaces
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor import judges, namespaces, servers
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.finding import WARNING, Finding
 from ansible_collections.llmops.vllm.plugins.module_utils._doctor.subject import Subject
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import diagnosis, prompts, verdict
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import probe as measuring
 from ansible_collections.llmops.vllm.plugins.module_utils._engine import requests as asking
+from ansible_collections.llmops.vllm.plugins.module_utils._host import ports, processes
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.masks import MASK
 
 REQUESTS, SECONDS = (1, 32), (5, 600)
@@ -47,8 +51,14 @@ def probe(subject: Subject, asked: Asked) -> dict[str, Any]:
     why = hindrance(subject)
     if why:
         return {"verdict": "not probed", "cause": why}
-    found = namespaces.at_network(subject.server.pid, lambda: _ask(subject, asked), asked.seconds + SLACK)
-    return dict(found)
+    pid = subject.server.pid
+    found = dict(namespaces.at_network(pid, lambda: _ask(subject, asked), asked.seconds + SLACK))
+    remedy = found.pop("unseen", "")
+    if remedy:
+        subject.unseen.append(
+            Finding("sight", WARNING, f"Pid {pid} was not probed: {found['cause']}.", f"/proc/{pid}", remedy)
+        )
+    return found
 
 
 def hindrance(subject: Subject) -> str:
@@ -63,11 +73,92 @@ def hindrance(subject: Subject) -> str:
     return "" if subject.answers else "it gives no answer"
 
 
+def _stranger(subject: Subject) -> tuple[str, str]:
+    """Why what would be asked now may be another's, who would be sent the key, and the remedy; both empty if it is the server."""
+    server = subject.server
+    try:
+        here = os.readlink(f"/proc/{server.pid}/ns/net")
+        os.listdir(f"/proc/{server.pid}/fd")
+    except OSError as e:
+        return f"whether it holds port {server.port} can't be seen ({e.strerror})", judges.ROOT
+    # A worker in a network of its own does not hold the port of this one.
+    own = [pid for pid in servers.own(server.pid) if _link(f"/proc/{pid}/ns/net") == here]
+    held = {port for pid in own for port in ports.listened(pid)}
+    # Asked last, so that all of the above was of the same process.
+    if server.started is None or processes.start_ticks(server.pid) != server.started:
+        return "it has ended since it was found, or another process has its pid", "Run the doctor again."
+    if server.port not in held:
+        return f"none of its processes that can be seen listens on port {server.port}", "Look what holds the port."
+    return "", ""
+
+
+def _link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ""
+
+
+class _Discreet(asking.Server):
+    """A server that may send the key back: it is taken out of what is told before that is shortened or quoted."""
+
+    def __init__(self, url: str, key: str) -> None:
+        super().__init__(url, key or None, validate_certs=False)
+        self._key = key
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None, deadline: float) -> tuple[int, str]:
+        status, text = super()._ask(method, path, body, deadline)
+        # What is as it should be is not told, and is read as it is: a short key may be in any name or number.
+        return status, text if path != "/v1/models" or _lists_models(text) else _without(text, self._key)
+
+    def _events(self, path: str, body: dict[str, Any], deadline: float) -> Iterator[dict[str, Any]]:
+        for event in super()._events(path, body, deadline):
+            yield {"error": _hidden(event["error"], self._key)} if "error" in event else event
+
+    def _refused(self, path: str, status: int, text: str) -> asking.NoAnswerError:
+        return super()._refused(path, status, _without(text, self._key))
+
+
+def _lists_models(text: str) -> bool:
+    try:
+        return bool([model["id"] for model in json.loads(text)["data"]])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return False
+
+
+def _without(text: str, key: str) -> str:
+    """A text, JSON or not, without the key, however it is written in there."""
+    try:
+        value = json.loads(text, parse_int=str, parse_float=str)
+        hidden = _hidden(value, key)
+        text = text if hidden == value else json.dumps(hidden)
+    except (ValueError, RecursionError):
+        pass
+    return str(_hidden(text, key))
+
+
+def _hidden(value: Any, key: str) -> Any:
+    """The same of what was JSON, or is to be."""
+    if isinstance(value, Mapping):
+        return {_hidden(name, key): _hidden(one, key) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_hidden(one, key) for one in value]
+    key = key.strip()  # a header carries no space at its end
+    if isinstance(value, str) and key:
+        quoted = key.replace("\\", "\\\\")  # as JSON and Python write it, by either quote
+        for form in (quoted.replace('"', '\\"'), quoted.replace("'", "\\'"), quoted, key):
+            value = value.replace(form, MASK)
+    return value
+
+
 def _ask(subject: Subject, asked: Asked) -> dict[str, Any]:
     """What the probe brain says of a server that is reached from here."""
     key, told = subject.server.key, {}  # type: str, dict[str, Any]
+    stranger, remedy = _stranger(subject)
+    if stranger:
+        return {"verdict": "not probed", "cause": stranger, "unseen": remedy}
     try:
-        client = asking.Server(subject.url(True), key or None, validate_certs=False)
+        client = _Discreet(subject.url(True), key)
         measurement = measuring.measure(client, _plan(asked))
     except asking.NoAnswerError as e:
         unknown = not key and e.cause == asking.WANTS_KEY
@@ -82,8 +173,8 @@ def _ask(subject: Subject, asked: Asked) -> dict[str, Any]:
             "verdict": judged.verdict, "cause": pattern.cause, "evidence": judged.evidence, "remedy": pattern.remedy, "ill": pattern.ill,
             **{name: value for name, value in measurement.whole.figures().items() if name != "cache_hits"},
         }  # fmt: skip
-    # Whatever answers may send back what it was sent, and what it said is evidence.
-    return {**told, "evidence": told["evidence"].replace(key, MASK)} if key and told.get("evidence") else told
+    # Whatever answers may send back what it was sent, also where no answer should be: in its status line.
+    return {**told, "evidence": _hidden(told["evidence"], key)} if told.get("evidence") else told
 
 
 def _plan(asked: Asked) -> measuring.Plan:

@@ -26,6 +26,7 @@ class Server:
     argv: as it was started; model and flags: what that says. environment: None where it may not be read. cwd: empty likewise.
     uptime: seconds. workers: its processes besides, engines by their names. keeper: what keeps it, in words; unit: if that is systemd.
     log: the file behind its output, or what else is; hidden: what this user may not see. placement: see placement.of.
+    started: as processes.start_ticks has it, so that no other process is taken for it later.
     """
 
     pid: int
@@ -44,6 +45,7 @@ class Server:
     workers: dict[int, str]
     hidden: list[str]
     placement: dict[str, Any] = dataclasses.field(default_factory=dict)
+    started: int | None = None
 
     @property
     def speculative(self) -> dict[str, Any]:
@@ -95,6 +97,7 @@ class Server:
             "host": self.host,
             "python": self.python,
         }
+        del told["started"]
         if self.environment is not None:
             told["environment"] = {name: value for name, value in self.environment.items() if _telling(name)}
         return {**masking.shown("", told), "argv": masking.arguments(self.argv)}
@@ -103,6 +106,9 @@ class Server:
 def find() -> tuple[list[Server], list[str], list[str]]:
     """All servers; what is left of servers that are gone, engines without one, in words; and what looks like a server and can't be read."""
     parents = {pid: parent(pid) for pid in processes.living()}
+    started = {
+        pid: processes.start_ticks(pid) for pid in parents
+    }  # before all else, so that this is of the same process
     told = {pid: processes.command_line(pid) for pid in parents}
     found = {
         pid: words
@@ -120,7 +126,8 @@ def find() -> tuple[list[Server], list[str], list[str]]:
     servers, unread = [], []
     for pid in leaders:
         try:
-            servers.append(_look(pid, told[pid], found[pid], parents, host))
+            server = _look(pid, told[pid], found[pid], parents, host)
+            servers.append(dataclasses.replace(server, started=started[pid]))
         # Whoever may start a process may name it like a server, and the others are to be found all the same.
         except Exception as e:
             unread.append(f"pid {pid}, of {leftovers.user(pid)} ({type(e).__name__}: {masking.text(str(e))})")
@@ -132,6 +139,12 @@ def find() -> tuple[list[Server], list[str], list[str]]:
         for pid in lost
     ]
     return servers, orphans, unread
+
+
+def own(pid: int) -> list[int]:
+    """A process and all that come of it, as they are now."""
+    parents = {one: parent(one) for one in processes.living()}
+    return [pid, *(one for one in parents if pid in ancestors(one, parents))]
 
 
 def ancestors(pid: int, parents: Mapping[int, int]) -> list[int]:

@@ -6,7 +6,13 @@ import json
 
 import pytest
 
-from ansible_collections.llmops.vllm.plugins.module_utils._doctor.cmdline import long_name, parse, words_of_server
+from ansible_collections.llmops.vllm.plugins.module_utils._doctor.cmdline import (
+    DEEPEST,
+    long_name,
+    parse,
+    read,
+    words_of_server,
+)
 
 
 @pytest.mark.parametrize(
@@ -56,6 +62,40 @@ def test_what_is_nested_deeper_than_python_can_follow(words):
     _model, flags = parse(words)
     assert list(flags) == ["x"]
     json.dumps(flags)
+
+
+def depth(value: object) -> int:
+    if isinstance(value, dict):
+        return 1 + max(map(depth, value.values()), default=0)
+    return 1 + max(map(depth, value), default=0) if isinstance(value, list) else 0
+
+
+@pytest.mark.parametrize("name", ["--x", "--spec-model", "--speculative-config"])
+@pytest.mark.parametrize("dots", [0, 1, 20, DEEPEST - 4, DEEPEST - 1, DEEPEST, 200])
+@pytest.mark.parametrize("inner", [1, 11, DEEPEST - 1, DEEPEST, DEEPEST + 1, 200])
+@pytest.mark.parametrize("several", [False, True])
+def test_dots_and_json_together_are_no_deeper_than_ansible_can_follow(name, dots, inner, several):
+    value = "[" * inner + "7" + "]" * inner
+    _model, flags = parse(["m", name + ".a" * dots, value, *([value] if several else [])])
+    assert depth(flags) <= DEEPEST
+    told = json.dumps(flags)
+    assert value in told
+    assert told.count("a") >= dots
+
+
+def test_what_is_wide_is_read():
+    wide = [{"a": "[{[{"}] * 100
+    assert read(json.dumps(wide)) == wide
+    assert read('"' + '\\"' * 60000 + "\\") == '"' + '\\"' * 60000 + "\\"  # in no time
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999", "1" * 5000])
+def test_a_number_that_is_none_in_json_is_kept_as_text(number):
+    assert parse(["m", "--x", number, "--y", f'{{"a": [{number}, 1.5, 2]}}'])[1] == {
+        "x": number,
+        "y": {"a": [number, 1.5, 2]},
+    }
+    json.dumps(parse(["m", "--x", number, "--y.a", number])[1], allow_nan=False)
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,27 @@ def test_no_secret_is_told(started):
     assert "EDITOR" not in told["environment"]
 
 
+def test_what_can_not_be_shown_costs_only_that_server(started, monkeypatch):
+    """A double for faults that nobody knows yet. What reads the answer finds all keys that others have."""
+    server = mine(started[0])
+    whole = examination.describe(server), examination.examine(server)
+    monkeypatch.setattr(servers.Server, "public", lambda self: 1 / 0)
+    described, examined = examination.describe(server), examination.examine(server)
+    assert (set(described), set(examined)) == (set(whole[0]), set(whole[1]))
+    assert (described["pid"], examined["pid"]) == (server.pid, server.pid)
+    assert described["hidden"] == ["all but its pid: division by zero"]
+    words = f"What is to be shown of pid {server.pid} can't be judged: ZeroDivisionError: division by zero."
+    assert words in [finding["what"] for finding in examined["findings"]]
+    assert examined["health"] != "ok"
+    assert KEY not in json.dumps([described, examined])
+
+
+def test_when_it_was_started_is_known(started):
+    server = mine(started[0])
+    assert server.started == servers.processes.start_ticks(server.pid)
+    assert "started" not in server.public()
+
+
 def test_what_another_user_sees(started):
     """As an ordinary user without sudo: what can't be seen is listed, what can is told."""
     if os.geteuid() != 0:
