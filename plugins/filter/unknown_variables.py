@@ -11,8 +11,8 @@ version_added: "0.1.0"
 author:
   - The llmops.vllm authors (@llmops)
 description:
-  - Of the names of variables those that this collection does not read, though they begin as the variables of one of its roles do, or differ
-    by a letter or two from one that it reads.
+  - Of the names of variables those that this collection does not read, though they differ only by a letter or two from one that it reads.
+  - A plural of such a name, and one with a word or a number after it, is a name of its own, as is all that is near to none of ours.
 options:
   _input:
     description: The names of a host's variables.
@@ -30,7 +30,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _value:
-  description: A sentence about each, with the name that may be meant.
+  description: A sentence about each, with the name that is probably meant.
   type: list
   elements: str
 """
@@ -42,15 +42,7 @@ from ansible_collections.llmops.vllm.plugins.plugin_utils.variables import unkno
 
 
 def unknown_variables(names: Iterable[str]) -> list[str]:
-    return [
-        f"There is no variable {name}. "
-        + (
-            f"Is {meant} meant?"
-            if meant
-            else "Names that begin so belong to this collection: take another, or take it away."
-        )
-        for name, meant in unknown(names).items()
-    ]
+    return [f"There is no variable {name}. Is {meant} meant?" for name, meant in unknown(names).items()]
 
 
 class FilterModule:

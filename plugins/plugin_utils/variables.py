@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import re
 from collections.abc import Iterable
@@ -14,8 +13,10 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 OURS = re.compile(r"\bvllm_[a-z0-9_]*[a-z0-9]\b")
 OPTION = re.compile(r"^(vllm_\w+):", re.MULTILINE)
-NEAR = 0.85
-"""How alike two names are, of 1, of which the one may be meant by the other."""
+SHORT = 5
+"""Letters of a word up to which another letter makes it another word: a sort is no port."""
+SLIPS = 2
+"""As many letters of a name may be off: swapped, missing, doubled or, in a long word, others."""
 
 
 @functools.cache
@@ -40,14 +41,43 @@ def _named(files: Iterable[Path]) -> frozenset[str]:
 
 
 def unknown(names: Iterable[str]) -> dict[str, str]:
-    """Of these the names that nothing here reads though they look as if, each with the one that may be meant, or nothing.
-
-    A name that begins as no other of ours does may be anybody's, unless it is one of ours but for a letter.
-    """
-    beginnings = tuple({f"{name.rsplit('_', name.count('_') - 1)[0]}_" for name in public() if name.count("_") > 1})
+    """Of these the names that are misspelt, each with the one that is meant. Any other is its owner's, however it begins."""
     found = {}
     for name in sorted(set(names) - known()):
-        near = difflib.get_close_matches(name, sorted(public()), 1, NEAR)
-        if near or name.startswith(beginnings):
-            found[name] = near[0] if near else ""
+        slips = {meant: off for meant in sorted(public()) if (off := _slips(name, meant)) <= SLIPS}
+        if slips:
+            found[name] = min(slips, key=lambda meant: slips[meant])
     return found
+
+
+def _slips(name: str, meant: str) -> int:
+    """By how many letters the one misses the other, more than SLIPS if it is a name of its own."""
+    more = name[len(meant) :] if name.startswith(meant) else ""
+    if more and more != meant[-1]:
+        return SLIPS + 1  # a plural, or a name with a word, a letter or a number after it
+    if name.replace("_", "") == meant.replace("_", ""):
+        return 1
+    words, others = name.split("_"), meant.split("_")
+    if len(words) != len(others):
+        return SLIPS + 1
+    off = 0
+    for word, other in zip(words, others):
+        letters = _distance(word, other)
+        swapped = sorted(word) == sorted(other)
+        if len(other) <= SHORT and (letters > 1 or (len(word) == len(other) and not swapped)):
+            return SLIPS + 1
+        off += letters
+    return off
+
+
+def _distance(one: str, other: str) -> int:
+    """Of how many letters the one has to be changed, given, robbed, or swapped with its neighbour to be the other."""
+    rows = [list(range(len(other) + 1))]
+    for i, letter in enumerate(one, 1):
+        row = [i]
+        for j, wanted in enumerate(other, 1):
+            row.append(min(row[-1] + 1, rows[-1][j] + 1, rows[-1][j - 1] + (letter != wanted)))
+            if i > 1 and j > 1 and (letter, one[i - 2]) == (other[j - 2], wanted):
+                row[-1] = min(row[-1], rows[-2][j - 2] + 1)
+        rows.append(row)
+    return rows[-1][-1]

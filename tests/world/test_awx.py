@@ -101,7 +101,7 @@ def test_surveys_ask_for_variables_that_there_are():
             assert given["survey_enabled"] is ("survey_spec" in given)
             for question in given.get("survey_spec", {}).get("spec", []):
                 asked[question["variable"]] = question
-    assert len(asked) == 3
+    assert len(asked) == 4
     assert set(asked) <= variables.public()
     for question in asked.values():
         assert question["type"] in SURVEY
@@ -129,6 +129,16 @@ def test_templates_run_playbooks_that_there_are_and_a_rollout_is_never_sliced():
         assert arguments["ask_limit_on_launch"] is True
     assert given["vLLM rollout"]["job_slice_count"] == 1
     assert "ask_job_slice_count_on_launch" not in given["vLLM rollout"]
+
+
+@pytest.mark.parametrize("name", ["Go back", "Stop"])
+def test_what_ends_servers_wants_its_hosts_named(name):
+    """An empty limit would be all of them at once."""
+    arguments = module(TASKS[name])[1]
+    (question,) = arguments["survey_spec"]["spec"]
+    assert arguments["survey_enabled"] is True
+    assert (question["variable"], question["type"], question["required"]) == ("vllm_hosts", "text", True)
+    assert "default" not in question
 
 
 def test_the_project_has_a_thin_playbook_for_each_of_ours():

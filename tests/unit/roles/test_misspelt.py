@@ -27,18 +27,48 @@ CLONE = Path(__file__).parents[3]
         "vllm_serve_apikey": "vllm_serve_api_key",
         "vllm_rollout_batch": "vllm_rollout_batches",
         "vllm_doctor_failon": "vllm_doctor_fail_on",
-        "vllm_serve_max_model_len": "",  # vLLM's own, which belongs into vllm_serve_args
-        "vllm_models_xyz": "",
+        "vllm_verify_acceptence_length": "vllm_verify_acceptance_length",
+        "vllm_build_verison": "vllm_build_version",
+        "vllm_instanse": "vllm_instance",
+        "vllm_userr": "vllm_user",
+        "vllm_modle_token": "vllm_models_token",
     }.items(),
 )
 def test_what_may_be_meant_is_named(name, meant):
     assert variables.unknown([name]) == {name: meant}
 
 
-def test_what_belongs_to_others_is_theirs():
-    assert (
-        variables.unknown(["vllm_image", "vllm_version", "vllm_fleet_port", "my_vllm_serve_prot", "vault_token"]) == {}
-    )
+@pytest.mark.parametrize(
+    "name",
+    [
+        "vllm_image",
+        "vllm_version",
+        "vllm_fleet_port",
+        "my_vllm_serve_prot",
+        "vault_token",
+        "vllm_name",
+        "vllm_used",
+        "vllm_users",
+        "vllm_user2",
+        "vllm_user_id",
+        "vllm_host_ip",
+        "vllm_host_name",
+        "vllm_homes",
+        "vllm_instances",
+        "vllm_instance_id",
+        "vllm_models_dir",
+        "vllm_serve_x",
+        "vllm_serve_hosts",
+        "vllm_serve_home",
+        "vllm_serve_cost",
+        "vllm_build_name",
+        "vllm_build_model",
+        "vllm_build_patches_dir",
+        "vllm_verify_min_tokens",
+    ],
+)
+def test_what_is_another_name_is_its_owners(name):
+    assert variables.unknown([name]) == {}
 
 
 def test_nothing_is_suggested_that_is_not_for_people():
@@ -71,7 +101,7 @@ def test_every_name_carries_that_of_its_role(role):
 
 def test_a_play_refuses_it_before_anything_is_done(tmp_path):
     host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "vllm_hme": "/srv/vllm"}
-    group = {"vllm_serve_prot": 8001, "vllm_home": str(tmp_path / "home"), "vllm_my_own": 1}
+    group = {"vllm_serve_prot": 8001, "vllm_home": str(tmp_path / "home"), "vllm_my_own": 1, "vllm_host_ip": "10.0.0.1"}
     inventory = {"all": {"hosts": {"one": host}, "vars": group}}
     (tmp_path / "hosts.json").write_text(json.dumps(inventory))
     command = [
@@ -99,6 +129,7 @@ def test_a_play_refuses_it_before_anything_is_done(tmp_path):
     }.items():
         assert f"There is no variable {name}. Is vllm_{meant} meant?" in said
     assert "vllm_my_own" not in said
+    assert "vllm_host_ip" not in said
     assert "Make the directory" not in said
     assert not (tmp_path / "home").exists()
 
