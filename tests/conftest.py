@@ -10,9 +10,10 @@ from ansible.plugins.loader import init_plugin_loader
 
 COLLECTIONS = str(Path(__file__).parents[1] / ".collections")
 
-# For the conftest files, which are read at once; pytest-ansible then sets up a loader of its own, from the variable.
-init_plugin_loader([COLLECTIONS])
-os.environ["ANSIBLE_COLLECTIONS_PATH"] = COLLECTIONS
+if os.path.isdir(COLLECTIONS):  # ansible-test has the collection where it belongs, and sets up its own
+    # For the conftest files, which are read at once; pytest-ansible then sets up a loader of its own, from the variable.
+    init_plugin_loader([COLLECTIONS])
+    os.environ["ANSIBLE_COLLECTIONS_PATH"] = COLLECTIONS
 
 
 def pytest_addoption(parser):

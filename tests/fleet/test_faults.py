@@ -39,10 +39,10 @@ left = [p for p in inside if os.path.basename(p).startswith(".") and p.endswith(
 print(json.dumps([told, left]))
 """
 CLEAR = f"""
-umount /root || true
-mount | cut -d' ' -f3 | grep ^{HOME} | sort -r | xargs -r umount
 pkill -KILL -f ^{VENV}/bin/python || true
 while [ -n "$(pgrep -f ^{VENV}/bin/python)" ]; do sleep 0.05; done
+if mountpoint -q /root; then umount /root; fi
+mount | cut -d' ' -f3 | grep ^{HOME} | sort -r | xargs -r umount
 rm -rf {HOME} /data {FLAGS}/*
 """
 
