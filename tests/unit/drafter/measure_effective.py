@@ -5,6 +5,7 @@ python tests/unit/drafter/measure_effective.py > tests/unit/drafter/effective_me
 
 from __future__ import annotations
 
+import copy
 import logging
 import pprint
 from typing import Any
@@ -168,7 +169,8 @@ def main() -> None:
     print(f"\n# fmt: off\nS, F = {S!r}, {F!r}\nMEASURED = [")
     for kind, rows in (("qwen3", QWEN3), ("speculators", SPECULATORS)):
         for changes in rows:
-            print(row(kind, changes, measure(kind, changes)))
+            # What loads it adds to what it was given.
+            print(row(kind, changes, measure(kind, copy.deepcopy(changes))))
     print("]")
 
 
