@@ -10,6 +10,7 @@
 #   make sanity        ansible-test sanity, with no rule ignored
 #   make unit          the unit tests
 #   make world         the collection as a tarball, under what AWX runs it with, and over the ansible-cores and Pythons that the machine has
+#   make ansible-test  the unit tests and the integration targets by ansible-test, and the rest of the matrix of ansible-cores and Pythons
 #   make engine        the real engine, driven by the playbooks
 #   make faults        what befalls a fleet of real hosts; needs root and systemd-nspawn
 #   make fleet         all that the fleet is used for, but what takes long
@@ -32,7 +33,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo stop test test-long lint sanity unit world engine faults fleet bench docs pages tested check clean
+.PHONY: help setup demo stop test test-long lint sanity unit world ansible-test engine faults fleet bench docs pages tested check clean
 
 help:
 	@sed -n 's/^#   /  /p' Makefile
@@ -104,6 +105,11 @@ sanity: .venv/test | $(LINK)
 world: .venv/test | $(LINK)
 	pytest -n 2 tests/world tests/integration -m "not long"
 
+ansible-test: .venv/test | $(LINK)
+	python tests/world/ansible_test.py integration
+	python tests/world/ansible_test.py units
+	pytest -n 2 tests/world -m long
+
 engine: .venv/test | check $(LINK)
 	pytest tests/e2e -m "not long"
 
@@ -114,9 +120,7 @@ fleet: .venv/test | $(LINK)
 	pytest tests/fleet -m "not long"
 
 test-long: .venv/test | check $(LINK)
-	pytest tests/e2e tests/fleet tests/browser tests/world -m long
-	python tests/world/ansible_test.py units
-	python tests/world/ansible_test.py integration
+	pytest tests/e2e tests/fleet tests/browser -m long
 
 # The changelog of what is no release yet is made in a copy, as a release takes its fragments away.
 docs: .venv/docs | $(LINK)

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 from ansible.plugins.loader import init_plugin_loader
+from ansible.utils.collection_loader import AnsibleCollectionConfig
 
 COLLECTIONS = str(Path(__file__).parents[1] / ".collections")
 
-if os.path.isdir(COLLECTIONS):  # ansible-test has the collection where it belongs, and sets up its own
+if AnsibleCollectionConfig.collection_finder is None:  # ansible-test has set up its own
     # For the conftest files, which are read at once; pytest-ansible then sets up a loader of its own, from the variable.
     init_plugin_loader([COLLECTIONS])
     os.environ["ANSIBLE_COLLECTIONS_PATH"] = COLLECTIONS

@@ -49,6 +49,17 @@ def main() -> int:
     bring_pip(here / "python")
     with tempfile.TemporaryDirectory() as place:
         collection = machine.copy(Path(place))
+        # As in the clone, for the processes that tests start.
+        link = collection / machine.LINK
+        link.parent.mkdir(parents=True)
+        link.symlink_to(os.path.relpath(collection, link.parent))
+        # As well as a commit, which tests ask for.
+        for words in (
+            ["init", "--quiet"],
+            ["add", "."],
+            ["-c", "user.name=test", "-c", "user.email=test", "commit", "--message=Copy"],
+        ):
+            subprocess.run(["git", "-C", collection, *words], check=True, stdout=subprocess.DEVNULL)
         bin = Path(place) / "bin"
         bin.mkdir()
         for version in PYTHONS:

@@ -23,6 +23,9 @@ def files() -> list[str]:
     return sorted(name for name in set(told.split("\0")) if name and (CLONE / name).exists())
 
 
+LINK = ".collections/ansible_collections/llmops/vllm"
+
+
 def copy(root: Path) -> Path:
     """Lays the collection down as Ansible's tools want it: in .../ansible_collections/llmops/vllm, and not by a link."""
     place = root / "ansible_collections/llmops/vllm"

@@ -25,7 +25,7 @@ def adopt(place: Path, inventory: str, **variables: object) -> subprocess.Comple
     }
     return subprocess.run(
         [
-            Path(sys.executable).with_name("ansible-playbook"), CLONE / "playbooks/adopt.yml", "-i", inventory,
+            sys.executable, "-m", "ansible.cli.playbook", CLONE / "playbooks/adopt.yml", "-i", inventory,
             "-e", json.dumps({**told, **variables}),
         ],
         cwd=place, env={**os.environ, "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"), "PWD": str(place)}, capture_output=True, text=True, check=False,

@@ -40,7 +40,7 @@ def doctor(place: Path, *servers: str, environment: dict[str, str] | None = None
         words = [sys.executable, script, "serve", PAIR / "target", f"--port={n + 1}", *SERVERS[kind], place / f"up{n}"]
         lines.append(f"VLLM_API_KEY={KEY if kind == 'ok' else ''} {shlex.join(map(str, words))} > /dev/null &")
         lines.append(f"while [ ! -e {place}/up{n} ]; do sleep 0.05; done")
-    play = [Path(sys.executable).with_name("ansible-playbook"), CLONE / "playbooks/doctor.yml", "-i", "gpu1,", "-e", json.dumps(told)]  # fmt: skip
+    play = [sys.executable, "-m", "ansible.cli.playbook", CLONE / "playbooks/doctor.yml", "-i", "gpu1,", "-e", json.dumps(told)]  # fmt: skip
     return subprocess.run(
         [*ALONE, "sh", "-c", "\n".join([*lines, shlex.join(map(str, play))])],
         cwd=place, env={**os.environ, "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"), "PWD": str(place), **(environment or {})},

@@ -211,7 +211,7 @@ PLAY = """
 def play(path, *options):
     playbook = path.with_suffix(".yml")
     playbook.write_text(PLAY.format(path=path))
-    command = [sys.executable, "-m", "ansible", "playbook", "-i", "gpu1,", "-c", "local", str(playbook), *options]
+    command = [sys.executable, "-m", "ansible.cli.playbook", "-i", "gpu1,", "-c", "local", str(playbook), *options]
     env = {**os.environ, "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"), "ANSIBLE_PYTHON_INTERPRETER": sys.executable}
     return subprocess.run(command, capture_output=True, text=True, cwd=CLONE, env=env, timeout=120, check=False)
 

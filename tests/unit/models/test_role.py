@@ -66,7 +66,9 @@ class Plays:
         extra.write_text(json.dumps({**self.variables, **variables}))
         done = subprocess.run(
             [
-                Path(sys.executable).with_name("ansible-playbook"),
+                sys.executable,
+                "-m",
+                "ansible.cli.playbook",
                 *("-c", "local", "-i", hosts, "-e", f"@{extra}"),
                 *options,
                 self.home / "play.yml",

@@ -59,7 +59,7 @@ def start(tmp_path_factory):
             "[defaults]\ncallbacks_enabled = llmops.vllm.report\n[callback_report]\ndirectory = reports\n"
         )
         started = subprocess.Popen(
-            [Path(sys.executable).parent / "ansible-playbook", "-i", "hosts.json", "mend.yml"],
+            [sys.executable, "-m", "ansible.cli.playbook", "-i", "hosts.json", "mend.yml"],
             cwd=tmp_path,
             env={
                 **os.environ,

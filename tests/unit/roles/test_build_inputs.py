@@ -46,9 +46,9 @@ def said(tmp_path_factory):
     (home / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts}}))
     (home / "play.yml").write_text(PLAY)
     extra = json.dumps({"vllm_home": str(home / "vllm"), "vllm_user": getpass.getuser()})
-    program = Path(sys.executable).with_name("ansible-playbook")
+    program = [sys.executable, "-m", "ansible.cli.playbook"]
     done = subprocess.run(
-        [program, "--check", "-c", "local", "-i", home / "hosts.yml", "-e", extra, home / "play.yml"],
+        [*program, "--check", "-c", "local", "-i", home / "hosts.yml", "-e", extra, home / "play.yml"],
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

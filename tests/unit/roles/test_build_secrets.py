@@ -66,9 +66,9 @@ def said(home):
     extra = json.dumps(
         {"vllm_home": str(home / "vllm"), "vllm_user": getpass.getuser(), "vllm_build_python": sys.executable}
     )
-    program = Path(sys.executable).with_name("ansible-playbook")
+    program = [sys.executable, "-m", "ansible.cli.playbook"]
     done = subprocess.run(
-        [program, "-vvvv", "--diff", "-c", "local", "-i", home / "hosts.yml", "-e", extra, home / "play.yml"],
+        [*program, "-vvvv", "--diff", "-c", "local", "-i", home / "hosts.yml", "-e", extra, home / "play.yml"],
         text=True,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -32,7 +32,9 @@ def play(tmp_path):
         extra = {"vllm_home": str(tmp_path / "home"), "vllm_user": user, "vllm_host_create_user": False, **variables}
         done = subprocess.run(
             [
-                Path(sys.executable).with_name("ansible-playbook"),
+                sys.executable,
+                "-m",
+                "ansible.cli.playbook",
                 *("-i", "localhost,", "-c", "local", tmp_path / "play.yml", "-e", json.dumps(extra)),
             ],
             capture_output=True,

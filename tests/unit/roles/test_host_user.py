@@ -21,8 +21,7 @@ def play(tmp_path, *options, **variables):
     command = [
         sys.executable,
         "-m",
-        "ansible",
-        "playbook",
+        "ansible.cli.playbook",
         "-i",
         "localhost,",
         "-c",

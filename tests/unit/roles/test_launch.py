@@ -54,8 +54,7 @@ def launch(tmp_path):
         command = [
             sys.executable,
             "-m",
-            "ansible",
-            "playbook",
+            "ansible.cli.playbook",
             "-i",
             "localhost,",
             "-c",

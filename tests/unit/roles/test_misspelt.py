@@ -78,9 +78,8 @@ def test_nothing_is_suggested_that_is_not_for_people():
 
 def test_every_name_that_is_told_of_is_known():
     """In the inventories and the texts."""
-    asked = ["git", "ls-files", "README.md", "docs", "inventories"]
-    files = subprocess.run(asked, cwd=CLONE, check=True, capture_output=True, text=True).stdout.split()
-    texts = {name: (CLONE / name).read_text(errors="replace") for name in files if (CLONE / name).is_file()}
+    files = [CLONE / "README.md", *(file for place in ("docs", "inventories") for file in (CLONE / place).rglob("*"))]
+    texts = {file: file.read_text(errors="replace") for file in files if file.is_file()}
     given = {found: name for name, text in texts.items() for found in variables.OURS.findall(text)}
     assert "vllm_serve_port" in given
     assert {name: given[name] for name in variables.unknown(given)} == {}
@@ -105,7 +104,9 @@ def test_a_play_refuses_it_before_anything_is_done(tmp_path):
     inventory = {"all": {"hosts": {"one": host}, "vars": group}}
     (tmp_path / "hosts.json").write_text(json.dumps(inventory))
     command = [
-        "ansible-playbook",
+        sys.executable,
+        "-m",
+        "ansible.cli.playbook",
         "-i",
         str(tmp_path / "hosts.json"),
         "playbooks/site.yml",
@@ -137,7 +138,7 @@ def test_a_play_refuses_it_before_anything_is_done(tmp_path):
 @pytest.mark.parametrize(("playbook", "name"), [("doctor", "vllm_doctor_failon"), ("adopt", "vllm_adopt_too")])
 def test_a_playbook_without_roles_refuses_one_of_its_own(playbook, name, tmp_path):
     """A scheduled job that should turn red would stay green for ever."""
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "localhost,", "-c", "local"]
+    command = [sys.executable, "-m", "ansible.cli.playbook", "-i", "localhost,", "-c", "local"]
     command += [f"playbooks/{playbook}.yml", "-e", f"{name}=error vllm_of_others=1"]
     env = {
         **os.environ,

@@ -49,7 +49,7 @@ def test_it_goes_back_from_what_is_its_own(written, current, proven, said, back,
     (tmp_path / "undrain.yml").write_text(json.dumps([{"name": "BROUGHT BACK INTO SERVICE", "debug": {"msg": ""}}]))
     done = subprocess.run(
         [
-            *(str(Path(sys.executable).with_name("ansible-playbook")), "-i", "one,", "-c", "local"),
+            *(sys.executable, "-m", "ansible.cli.playbook", "-i", "one,", "-c", "local"),
             *("llmops.vllm.rollout", "-e", f"vllm_rollout_undrain={tmp_path}/undrain.yml"),
         ],
         cwd=tmp_path,

@@ -49,7 +49,7 @@ def test_the_first_verdict_that_says_something_stays(verdicts, left, tmp_path):
         server = {"url": verdict, "release": str(tmp_path)}
         play = {"hosts": "all", "gather_facts": False, "tasks": [task], "vars": {"vllm_verify_server": server}}
         (tmp_path / "play.yml").write_text(json.dumps([play]))
-        command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", "one,", "-c", "local", "play.yml"]
+        command = [sys.executable, "-m", "ansible.cli.playbook", "-i", "one,", "-c", "local", "play.yml"]
         done = subprocess.run(
             [*command, "-e", f"ansible_python_interpreter={sys.executable}"],
             cwd=tmp_path,
