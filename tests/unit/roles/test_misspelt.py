@@ -119,7 +119,6 @@ def test_a_play_refuses_it_before_anything_is_done(tmp_path):
         "ANSIBLE_NOCOLOR": "1",
         "VLLM_REPORT_DIRECTORY": str(tmp_path / "reports"),
     }
-    command[0] = str(Path(sys.executable).with_name(command[0]))
     done = subprocess.run(command, cwd=CLONE, env=env, capture_output=True, text=True, check=False)
     said = " ".join(done.stdout.split())
     assert done.returncode == 2, done.stdout + done.stderr
