@@ -46,7 +46,7 @@ attributes:
     description: Can run in check mode and return changed status prediction without modifying target.
     support: full
     details:
-      - It changes nothing.
+      - It changes nothing, and in check mode it sends no probe either.
 seealso:
   - module: llmops.vllm.vllm_info
   - module: llmops.vllm.acceptance_probe
