@@ -47,6 +47,12 @@ options:
   unit:
     description: The systemd unit that runs the server, with its suffix. systemd reads its file anew if that has changed.
     type: str
+  unit_text:
+    description:
+      - What the file of the O(unit) under C(/etc/systemd/system) has to hold. It is written before anything is stopped, and only if it
+        differs. A changed file is no reason to restart.
+      - Without it the file has to be there.
+    type: str
   instance:
     description:
       - The directory of the instance. Processes that a launch script under it started belong to the server, whoever runs them now, and
@@ -86,7 +92,7 @@ attributes:
         to mend it.
   diff_mode:
     support: full
-    description: Shows the running command or launch script before and after.
+    description: Shows the running command or launch script before and after, and the file of the unit.
   idempotent:
     support: full
     description: The same command is not started twice. O(state=restarted) always restarts.
@@ -103,6 +109,7 @@ EXAMPLES = r"""
 - name: Start it under systemd
   llmops.vllm.vllm_process:
     unit: vllm-default.service
+    unit_text: "{{ lookup('ansible.builtin.template', 'vllm.service.j2') }}"
     argv: [/usr/bin/python3, /opt/vllm/instances/default/releases/3f0c2a91b7de/launch.py]
     instance: /opt/vllm/instances/default
     port: 8000
@@ -211,7 +218,7 @@ class Server:
         if missing:
             self.fail(f"{' and '.join(missing)} must be given to have a server {p['state']} by its {self.kind}.")
         if p["unit"]:
-            return Unit(p["unit"], p["argv"] or [], p["user"])
+            return Unit(p["unit"], p["argv"] or [], p["user"], p["unit_text"])
         return Kept(p["pidfile"], p["argv"] or [], p["log"] or "", p["chdir"], p["user"])
 
     @property
@@ -244,6 +251,8 @@ class Server:
             supervisor.actions += [f"would stop {', '.join(map(str, members))}"] if members else []
             supervisor.actions += ["would start"] if state != "stopped" else []
             return True
+        if state != "stopped":
+            supervisor.settle()
         if members or active:
             self.stop(members, active)
         if state != "stopped":
@@ -307,6 +316,7 @@ def main() -> None:
             "argv": {"type": "list", "elements": "str"},
             "pidfile": {"type": "path"},
             "unit": {"type": "str"},
+            "unit_text": {"type": "str"},
             "instance": {"type": "path"},
             "log": {"type": "path"},
             "chdir": {"type": "path", "default": "/"},
@@ -316,7 +326,7 @@ def main() -> None:
             "stop_timeout": {"type": "float", "default": 30},
         },
         required_one_of=[("pidfile", "unit")],
-        mutually_exclusive=[("pidfile", "unit")],
+        mutually_exclusive=[("pidfile", "unit"), ("pidfile", "unit_text")],
         supports_check_mode=True,
     )
     p = module.params
@@ -324,7 +334,7 @@ def main() -> None:
     try:
         with contextlib.nullcontext() if module.check_mode or p["state"] == "rehearsed" else locks.locked(lock):
             server = Server(module)
-            before = server.supervisor.running()
+            before, unit = server.supervisor.running(), server.supervisor.differing()
             changed = server.ensure()
             result = {
                 "changed": changed,
@@ -334,7 +344,10 @@ def main() -> None:
             }
             if changed:
                 after = server.supervisor.wanted if p["state"] != "stopped" else []
-                result["diff"] = {"before": "\n".join(before) + "\n", "after": "\n".join(after) + "\n"}
+                result["diff"] = [{"before": "\n".join(before) + "\n", "after": "\n".join(after) + "\n"}]
+                if unit and p["state"] != "stopped":
+                    named = {"before_header": p["unit"], "after_header": p["unit"]}
+                    result["diff"].append({**named, "before": unit[0], "after": unit[1]})
                 result["left"] = [] if module.check_mode else server.left()
     except SupervisorError as e:
         module.fail_json(msg=str(e))

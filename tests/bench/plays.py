@@ -17,9 +17,12 @@ COUNTING = '#!/bin/sh\necho >> "$0.calls"\nexec ssh "$@"\n'
 
 @dataclasses.dataclass(frozen=True)
 class Played:
-    """seconds: of the whole process. megabytes: of the largest process. calls: of ssh, each a round trip over an open connection."""
+    """seconds: of the whole process. busy: seconds of a core that it and all that it started on the controller took. megabytes: of
+    the largest process. calls: of ssh, each a round trip over an open connection.
+    """
 
     seconds: float
+    busy: float
     megabytes: float
     tasks: int
     calls: int
@@ -44,6 +47,7 @@ def played(start: Callable[[dict[str, str]], subprocess.Popen[str]]) -> Played:
             raise RuntimeError(f"{process.args} ended with {process.returncode}:\n{output}")
         return Played(
             seconds,
+            usage.ru_utime + usage.ru_stime,
             usage.ru_maxrss / 1024,
             len(re.findall(r"^(?:ok|changed): ", output, re.M)),
             len(calls.read_text().splitlines()) if calls.exists() else 0,

@@ -144,6 +144,34 @@ def test_a_changed_unit_file_is_read_and_restarts_nothing(host):
     assert not host.process(argv=command)["changed"]
 
 
+def test_its_file_is_written_where_it_differs(host):
+    command = host.release("r1")
+    before = host.process(argv=command)
+    changed = FILE + "# changed\n"
+    assert not host.process(argv=command, unit_text=host.run(f"cat /etc/systemd/system/{UNIT}").stdout)["changed"]
+    would = host.process("--check", "--diff", argv=command, unit_text=changed + "# twice\n")
+    assert would["changed"] and "+# twice" in would["said"]
+    assert "# twice" not in host.run(f"cat /etc/systemd/system/{UNIT}").stdout
+    host.run(f"chmod 600 /etc/systemd/system/{UNIT}")
+    for text in (FILE, changed):
+        after = host.process(argv=command, unit_text=text)
+    assert after["actions"] == [f"wrote /etc/systemd/system/{UNIT}", "systemctl daemon-reload"]
+    assert (after["changed"], after["pid"]) == (True, before["pid"])
+    assert (
+        host.run(f"stat -c %a /etc/systemd/system/{UNIT}; cat /etc/systemd/system/{UNIT}").stdout == f"644\n{changed}"
+    )
+    assert not host.process(argv=command, unit_text=changed)["changed"]
+
+
+def test_a_file_that_systemd_can_not_load_stops_nothing(host):
+    before = host.process(argv=host.release("r1"), unit_text=FILE)
+    command = host.release("r2")
+    refused = host.process(argv=command, unit_text=FILE.replace("ExecStart=", "ExecStart=nowhere "))
+    assert f"systemd can't load {UNIT}" in refused["msg"], refused
+    assert host.lives(before["pid"])
+    assert host.process(argv=command, unit_text=FILE)["launched"]
+
+
 def test_a_server_that_ends_well_is_started_again_and_counted(host):
     command = host.release("r1")
     before = host.process(argv=command)

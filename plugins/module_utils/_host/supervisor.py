@@ -35,6 +35,10 @@ class Supervisor(abc.ABC):
     def going(self) -> bool:
         """The same, asked anew."""
 
+    def differing(self) -> tuple[str, str] | None:
+        """The supervisor's own file, as it is and as it has to be, if that is not the same."""
+        return None
+
     @abc.abstractmethod
     def settled(self) -> bool:
         """Whether the supervisor itself needs no change while the server goes on."""

@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._host import processes, programs, rehearsal, stopping
+from ansible_collections.llmops.vllm.plugins.module_utils._host import files, processes, programs, rehearsal, stopping
 from ansible_collections.llmops.vllm.plugins.module_utils._host.supervisor import Supervisor, SupervisorError
 
 LAUNCH = "LLMOPS_VLLM_LAUNCH"
@@ -33,16 +34,22 @@ PROPERTIES = (
     "ExecMainStatus",
 )
 EXITED = "1"  # CLD_EXITED, see waitid(2); what else is in ExecMainCode is a death by signal
+FILES = "/etc/systemd/system"
 PATIENCE = 20.0  # seconds in which systemd answers, and a launch script becomes the server
 
 
 class Unit(Supervisor):
-    """A unit whose main process is started by a launch script, directly or through a link."""
+    """A unit whose main process is started by a launch script, directly or through a link.
 
-    def __init__(self, name: str, argv: list[str], user: str | None = None) -> None:
+    text: what its file has to hold; None for a file that is somebody else's to write.
+    """
+
+    def __init__(self, name: str, argv: list[str], user: str | None = None, text: str | None = None) -> None:
         self.name = name
         self.argv = argv
         self.user = user
+        self.text = text
+        self.path = os.path.join(FILES, name)
         self.wanted = argv[-1:]
         self.actions: list[str] = []
         self.shown = show(name)
@@ -66,10 +73,29 @@ class Unit(Supervisor):
         self.shown = show(self.name)
         return self.active()
 
+    def differing(self) -> tuple[str, str] | None:
+        """What the file holds and has to hold, if that is not the same."""
+        if self.text is None:
+            return None
+        try:
+            with open(self.path, encoding="utf-8", errors="replace", opener=files.ordinary) as f:
+                found = f.read()
+        except FileNotFoundError:
+            found = ""
+        return None if found == self.text else (found, self.text)
+
     def settled(self) -> bool:
-        return self.shown.get("NeedDaemonReload") != "yes" and self.shown.get("UnitFileState") == "enabled"
+        return (
+            not self.differing()
+            and self.shown.get("NeedDaemonReload") != "yes"
+            and self.shown.get("UnitFileState") == "enabled"
+        )
 
     def settle(self) -> None:
+        if self.text is not None and self.differing():
+            files.write(self.path, self.text.encode(), mode=0o644)
+            self.actions.append(f"wrote {self.path}")
+            self.shown["NeedDaemonReload"] = "yes"  # systemd goes by times, and two writes may have the same one
         if self.shown.get("NeedDaemonReload") == "yes" or self.shown.get("LoadState") != "loaded":
             self._order("daemon-reload")
             self.shown = show(self.name)
@@ -95,7 +121,6 @@ class Unit(Supervisor):
         return "; ".join([done, stopping.send(signal.SIGTERM, strays, "sent TERM to")] if strays else [done])
 
     def start(self) -> None:
-        self.settle()
         self._order("reset-failed", self.name)
         self.actions.pop()
         self._order("restart", self.name)

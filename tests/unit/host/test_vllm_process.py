@@ -102,8 +102,8 @@ def test_another_command_replaces_it_with_a_fresh_log(process):
     assert second["pid"] != first["pid"]
     assert [Path(r["log"]).name for r in (first, second)] == ["server-1.log", "server-2.log"]
     assert Path(first["log"]).exists()
-    assert "other" not in second["diff"]["before"]
-    assert "other" in second["diff"]["after"]
+    assert "other" not in second["diff"][0]["before"]
+    assert "other" in second["diff"][0]["after"]
     identity = os.stat(second["log"])
     assert (second["mark"]["device"], second["mark"]["inode"], second["mark"]["offset"]) == (
         identity.st_dev,
