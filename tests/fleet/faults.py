@@ -386,7 +386,7 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
         Fault(
             "two-wishes",
             "Two controllers want different releases of one instance",
-            "what runs is … and not …",
+            "What runs is … and not … another run, or a person, works on this instance. See to it that one does",
             "the one that is run again has its own",
             f"{HERE}::test_two_controllers_that_want_different_releases",
         ),
@@ -556,7 +556,12 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
             "killed by signal 9 (SIGKILL) … Remedy:",
             "it is started",
         ),
-        _engine("engine-killed-verifying", "It is killed while it is measured", "…", "it is started, and measured"),
+        _engine(
+            "engine-killed-verifying",
+            "It is killed while it is measured",
+            "The engine failed when it was asked. … The answer broke off … Read the server's log",
+            "it is started, and measured",
+        ),
         _engine(
             "engine-stopped-loading",
             "Somebody stops it while it loads",
@@ -578,7 +583,7 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
         _engine(
             "engine-frozen-verifying",
             "It hangs while it is measured",
-            "…",
+            "The engine hangs: not one token within … Read the last lines of the server's log and restart it",
             "it goes on when it can; else restart.yml starts it anew",
         ),
         _serving(
@@ -684,7 +689,7 @@ real host while the playbooks run and then runs them again. What the collection 
   the words are Ansible's own.
 - **Running it again ends well.** What was done is not done again, what was half done is done anew, and a job that went on is joined.
 
-`make faults` runs them, on a machine with root and systemd-nspawn. It was not yet green as a whole, so not every row is proven.
+`make faults` runs them, on a machine with root and systemd-nspawn.
 
 A connection that is lost without a word, as when a cable is out, is noticed after 30 s, since `ansible.cfg` of the clone has SSH ask the host
 for a sign of life. Without that Ansible waits for a quarter of an hour or more. Have the same in your own `ansible.cfg`, and in AWX in the

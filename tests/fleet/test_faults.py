@@ -454,11 +454,11 @@ def test_two_controllers_that_want_different_releases(cast):
     host = Batch.of(cast, ["two-wishes"]).hosts["two-wishes"]
     first = cast.start(cues=[CUES["wait"]], hosts={host.name: {}})
     wishes = {"vllm_serve_args": {**ARGS, "max-num-seqs": 3}}
-    first.strike(0, lambda: cast.play(hosts={host.name: wishes}))
+    first.strike(0, lambda: cast.play(hosts={host.name: {}}, **wishes))
     ended = first.end()
     assert ended.how(host.name), "what it launched is no more"
     assert matches(BY_ID["two-wishes"].says, ended.said(host.name))
-    assert changed(cast.play(hosts={host.name: wishes}).output) == 0, "what the other launched was left alone"
+    assert changed(cast.play(hosts={host.name: {}}, **wishes).output) == 0, "what the other launched was left alone"
     assert cast.play(hosts={host.name: {}}).code == 0
     assert len(host.console(SERVERS).stdout.split()) == 1
 

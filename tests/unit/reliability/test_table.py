@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from ansible_collections.llmops.vllm.tests.fleet.faults import BY_ID, FAULTS, PAGE, matches, render
@@ -18,14 +20,21 @@ def test_the_page_is_rendered_from_the_table():
 def test_each_row_has_a_name_of_its_own_and_a_test():
     assert len(FAULTS) == len(BY_ID) >= 40
     files = sorted({fault.test.partition("::")[0] for fault in FAULTS})
+    # ansible-test has a venv of its own, without the plugin that the options of pyproject.toml are for, and plugins of its own.
+    options = ["-o", "addopts=", "--import-mode=importlib", "-p", "no:cacheprovider"]
+    options += ["--ansible-unit-inject-only"] if find_spec("pytest_ansible") else []
+    found = os.pathsep.join([str(CLONE / ".collections"), *sys.path])
     listed = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-q", *files],
+        [sys.executable, "-m", "pytest", *options, "--collect-only", "-q", *files],
         cwd=CLONE,
+        env={**os.environ, "PYTEST_PLUGINS": "", "PYTHONPATH": found},
         capture_output=True,
         text=True,
         check=False,
     )
-    assert {fault.test for fault in FAULTS} - set(listed.stdout.splitlines()) == set(), listed.stdout[-2000:]
+    assert {fault.test for fault in FAULTS} - set(listed.stdout.splitlines()) == set(), (
+        listed.stdout[-2000:] + listed.stderr[-2000:]
+    )
 
 
 def test_what_is_said_may_have_anything_between():
