@@ -42,15 +42,30 @@ def stand_still(at):
             time.sleep(0.02)
 
 
+class Paced(Engine):
+    @property
+    def pause(self):
+        # Seconds, where a file says how many.
+        try:
+            with open(f"{FLAGS}/pause") as f:
+                return float(f.read())
+        except OSError:
+            return 0
+
+
+def flag(name):
+    return next(word for word in sys.argv if word.startswith(f"--{name}=")).partition("=")[2]
+
+
 def main():
     if sys.argv[1:2] != ["serve"]:
         print("VERSION")
         return
-    port = int(next(word for word in sys.argv if word.startswith("--port=")).partition("=")[2])
-    engine = Engine()
+    engine = Paced()
+    engine.key = os.environ.get("VLLM_API_KEY")
     engine.per_answer, engine.accepted = 210, 6
     engine.fault = lambda handler, n: stand_still("the first answer" if n == 1 else "a later answer")
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), type("Bound", (Handler,), {"engine": engine}))
+    server = http.server.ThreadingHTTPServer((flag("host"), int(flag("port"))), type("Bound", (Handler,), {"engine": engine}))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     here = os.path.dirname(os.path.abspath(__file__))
     with open(os.path.join(here, "start.log")) as log:

@@ -6,10 +6,14 @@ from __future__ import annotations
 import http.server
 import json
 import threading
+import time
 
 
 class Engine:
     """Knobs, and what was asked. Every answer is `per_answer` tokens, in drafts of 7 of which `accepted` are taken."""
+
+    pause = 0.0
+    """Seconds before each part of an answer."""
 
     def __init__(self) -> None:
         self.models = ["tiny"]
@@ -34,7 +38,7 @@ class Engine:
         """May answer the nth completion in its own way; True if it did."""
         self.asked: list[dict] = []
         self.paths: list[str] = []
-        self.drafts = self.generated = self.hits = 0
+        self.drafts = self.generated = self.hits = self.running = 0
         self.lock = threading.Lock()
         self.ended = threading.Event()
 
@@ -67,6 +71,8 @@ class Engine:
             for position in range(7):
                 taken = drafts if position < self.accepted else 0
                 add("spec_decode_num_accepted_tokens_per_pos_total", taken, f',position="{position}"')
+        add("num_requests_running", self.running)
+        add("num_requests_waiting", 0)
         add("generation_tokens_total", generated)
         add("prefix_cache_hits_total", self.hits)
         for engine in range(self.engines):
@@ -114,17 +120,36 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path == "/tokenize":
             self.reply(200, {"count": len(body["prompt"]) // 4})
             return
+        if e.key and self.headers.get("Authorization") != f"Bearer {e.key}":
+            self.reply(401, {"error": "Unauthorized"})
+            return
         with e.lock:
             e.asked.append(body)
             n = len(e.asked)
-        if e.fault(self, n):
+            e.running += 1
+        try:
+            if not e.fault(self, n):
+                self.answer(body)
+        finally:
+            with e.lock:
+                e.running -= 1
+
+    def answer(self, body: dict) -> None:
+        e = self.engine
+        if not body.get("stream"):
+            time.sleep(3 * e.pause)
+            e.count()
+            message = {"role": "assistant", "content": "ne..."}
+            choice = {"index": 0, "message": message, "finish_reason": "stop"}
+            self.reply(200, {"choices": [choice], "usage": self.usage(body, e.per_answer)})
             return
         self.begin()
         self.event({"choices": [{"delta": {"role": "assistant", "content": ""}}], "usage": self.usage(body, 0)})
         said = {"reasoning": "Hm."} if e.thinking else {"content": "ne"}
         self.event({"choices": [{"delta": said}], "usage": self.usage(body, 1)})
         if body["max_tokens"] > 1:
-            self.event({"choices": [{"delta": {"content": "..."}}], "usage": self.usage(body, e.per_answer)})
+            last = {"delta": {"content": "..."}, "finish_reason": "stop"}
+            self.event({"choices": [last], "usage": self.usage(body, e.per_answer)})
             e.count()
             if e.log:
                 with open(e.log, "a") as f:
@@ -139,6 +164,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def event(self, data: dict) -> None:
+        time.sleep(self.engine.pause)
         line = b"data: " + json.dumps(data).encode() + b"\n\n"
         self.wfile.write(b"%x\r\n%s\r\n" % (len(line), line))
         self.wfile.flush()
