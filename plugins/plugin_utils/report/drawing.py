@@ -9,7 +9,7 @@ from ansible_collections.llmops.vllm.plugins.plugin_utils.report import words
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.record import Host, Measurement, Stage
 from ansible_collections.llmops.vllm.plugins.plugin_utils.report.tags import Markup, tag
 
-ROLES = ("host", "build", "models", "drafter", "serve", "verify")
+ROLES = ("host", "build", "models", "drafter", "router", "serve", "verify")
 
 NAMED, INITIAL = 11, 3
 """Percent of the run that a stage has to last for its name, or its first letter, to be written into it."""
