@@ -5,14 +5,14 @@
 #   make demo KEEP=1   the same, and the good server stays up
 #   make stop          end all that runs under .demo
 #   make setup         only the controller, for .venv/bin/ansible-playbook
-#   make test          lint, sanity, unit, world, engine
+#   make test          lint, sanity, unit, world, engine, and the quick part of faults
 #   make lint          ruff, mypy, yamllint, ansible-lint, shellcheck
 #   make sanity        ansible-test sanity, with no rule ignored
 #   make unit          the unit tests
 #   make world         the collection as a tarball, under what AWX runs it with, and over the ansible-cores and Pythons that the machine has
 #   make ansible-test  the unit tests and the integration targets by ansible-test, and the rest of the matrix of ansible-cores and Pythons
 #   make engine        the real engine, driven by the playbooks
-#   make faults        what befalls a fleet of real hosts; needs root and systemd-nspawn
+#   make faults        what befalls a fleet of real hosts, row by row; needs root and systemd-nspawn
 #   make fleet         all that the fleet is used for, but what takes long
 #   make test-long     what takes longer: real builds, every wrong value on the engine, servers on the fleet, reports in Chromium
 #   make bench         every figure of docs/benchmarks.md, measured anew; BENCH=rerun for one part
@@ -33,7 +33,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo stop test test-long lint sanity unit world ansible-test engine faults fleet bench docs pages tested check clean
+.PHONY: help setup demo stop test test-long lint sanity unit world ansible-test engine quick-faults faults fleet bench docs pages tested check clean
 
 help:
 	@sed -n 's/^#   /  /p' Makefile
@@ -85,7 +85,7 @@ stop: .venv/controller | $(LINK)
 	  grep -q SUCCESS <<< "$$said" || echo "Ended what $$pidfile tells of."; \
 	done
 
-test: lint sanity unit world engine
+test: lint sanity unit world engine quick-faults
 
 lint: .venv/test | $(LINK)
 	ruff check .
@@ -97,7 +97,7 @@ lint: .venv/test | $(LINK)
 	shellcheck .ci/run requirements/check.sh tests/fleet/boot.sh
 
 unit: .venv/test | $(LINK)
-	pytest tests/unit
+	pytest -n 2 tests/unit
 
 sanity: .venv/test | $(LINK)
 	python tests/world/ansible_test.py sanity
@@ -112,6 +112,9 @@ ansible-test: .venv/test | $(LINK)
 
 engine: .venv/test | check $(LINK)
 	pytest tests/e2e -m "not long"
+
+quick-faults: .venv/test | $(LINK)
+	pytest tests/fleet/test_faults.py -m "not long"
 
 faults: .venv/test | $(LINK)
 	pytest tests/fleet/test_faults.py

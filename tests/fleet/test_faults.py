@@ -330,6 +330,7 @@ def hosts(cast) -> dict[str, Batch]:
     return {name: batch for part in parts(list(HOST)) for batch in [host_batch(cast, part, True)] for name in part}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", HOST)
 def test_host(hosts, name):
     hosts[name].judge(name)
@@ -340,6 +341,7 @@ def serving(cast) -> dict[str, Batch]:
     return {name: batch for part in parts(list(SERVING)) for batch in [host_batch(cast, part, False)] for name in part}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SERVING)
 def test_serving(serving, name):
     serving[name].judge(name)
@@ -389,6 +391,7 @@ def controllers(cast) -> Batch:
     return batch.once_more(cast)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stage", STAGES)
 def test_controller_killed(controllers, stage):
     name = f"controller-{stage}"
@@ -436,11 +439,13 @@ def meanwhile(cast) -> Batch:
     return batch.once_more(cast)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MEANWHILE)
 def test_meanwhile(meanwhile, name):
     meanwhile.judge(name)
 
 
+@pytest.mark.long
 def test_two_controllers_that_want_the_same(cast):
     host = Batch.of(cast, ["two-controllers"]).hosts["two-controllers"]
     runs = [cast.start(hosts={host.name: {}}) for _unused in range(2)]
@@ -449,6 +454,7 @@ def test_two_controllers_that_want_the_same(cast):
     assert changed(cast.play(hosts={host.name: {}}).output) == 0
 
 
+@pytest.mark.long
 def test_two_controllers_that_want_different_releases(cast):
     """One of them stands before the wait when the other comes, and is done."""
     host = Batch.of(cast, ["two-wishes"]).hosts["two-wishes"]
@@ -463,6 +469,7 @@ def test_two_controllers_that_want_different_releases(cast):
     assert len(host.console(SERVERS).stdout.split()) == 1
 
 
+@pytest.mark.long
 def test_a_full_disk_of_the_controller(cast):
     host = Batch.of(cast, ["report-full"]).hosts["report-full"]
     small = ["unshare", "--mount", "sh", "-ec", 'mount -t tmpfs -o size=4k tmpfs "$0"; exec "$@"', str(cast.reports)]
