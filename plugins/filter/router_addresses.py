@@ -50,7 +50,8 @@ from typing import Any, Callable
 
 from ansible.errors import AnsibleFilterError
 
-HOST, PORT = "127.0.0.1", 8000
+HOST = "127.0.0.1"
+PORT = 8000
 """The defaults of vllm_serve, as the variables of another host hold no defaults of roles. A test holds them against each other."""
 
 

@@ -142,7 +142,9 @@ def absent(module: AnsibleModule) -> tuple[dict[str, Any], set[nginx.Worker]]:
         raise RouterError(f"There is no {p['directory']}/replicas. Make it first, as the role vllm_router does.")
     if p["replicas"] is None:
         module.warn(f"There is no router in {p['directory']} yet: router.yml sets it up.")
-    return {"changed": p["replicas"] is not None, "replicas": {}}, set()
+    wanted = replicas.wanted(p["replicas"] or {}, ())
+    after = _told(p["config"] or "", wanted)
+    return {"changed": p["replicas"] is not None, **_result(wanted), "diff": {"before": "", "after": after}}, set()
 
 
 def change(module: AnsibleModule, router: nginx.Nginx) -> tuple[dict[str, Any], set[nginx.Worker]]:
@@ -164,8 +166,7 @@ def change(module: AnsibleModule, router: nginx.Nginx) -> tuple[dict[str, Any], 
             router.lay(text, wanted)
         # Whatever was written before: the run that wrote it may have been interrupted here.
         left = router.reload()
-    told = {each.name: {"address": each.address, "drained": each.drained} for each in wanted}
-    return {"changed": before != after, "replicas": told, "diff": {"before": before, "after": after}}, left
+    return {"changed": before != after, **_result(wanted), "diff": {"before": before, "after": after}}, left
 
 
 def ask(p: dict[str, Any], known: Replicas) -> None:
@@ -190,6 +191,10 @@ def await_the_end(left: set[nginx.Worker], name: str, timeout: float) -> None:
             f"nginx's pid {', '.join(str(pid) for pid, _ticks in sorted(busy))} still answers some. Wait longer, by "
             "vllm_router_drain_timeout, or end the requests that take so long."
         )
+
+
+def _result(known: Replicas) -> dict[str, Any]:
+    return {"replicas": {each.name: {"address": each.address, "drained": each.drained} for each in known}}
 
 
 def _told(config: str, known: Replicas) -> str:

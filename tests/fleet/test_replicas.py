@@ -71,7 +71,7 @@ def ask(connection: http.client.HTTPConnection, kind: str) -> str:
     """What is wrong with the answer."""
     question = {"role": "user", "content": "Recite chapter 3"}
     body = json.dumps(
-        {"model": "tiny", "messages": [question], "max_tokens": 60, "temperature": 0, "stream": kind == "streamed"}
+        {"model": "tiny", "messages": [question], "max_tokens": 400, "temperature": 0, "stream": kind == "streamed"}
     ).encode()
     connection.putrequest("POST", "/v1/chat/completions")
     for name, value in {
@@ -221,6 +221,8 @@ def test_who_was_left_drained_is_brought_back(site):
     for router in site.routers:
         router.run(f"sed -i 's/;$/ down;/' {ROUTER}/replicas/{name}.conf")
     site.play("router")
+    assert {replica for _router, replica in site.in_service()} == {site.replicas[1].name}
+    site.play("rollout", "--check", vllm_serve_args={**ARGS, "max-num-seqs": 2})
     assert {replica for _router, replica in site.in_service()} == {site.replicas[1].name}
     site.play("rollout", vllm_serve_args={**ARGS, "max-num-seqs": 2})
     assert site.in_service() == site.all
