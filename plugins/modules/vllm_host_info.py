@@ -102,8 +102,10 @@ def missing_libraries(wanted: list[str]) -> list[str]:
     """Those that the dynamic linker does not know. Raises OSError if it can't be asked."""
     if not wanted:
         return []
-    told = programs.run([LDCONFIG, "-p"], text=True, errors="replace").stdout
-    known = {words[0] for words in map(str.split, told.splitlines()) if words}
+    told = programs.run([LDCONFIG, "-p"], text=True, errors="replace")
+    if told.returncode:
+        raise OSError(told.stderr.strip() or f"{LDCONFIG} ended with {told.returncode}")
+    known = {words[0] for words in map(str.split, told.stdout.splitlines()) if words}
     return [name for name in wanted if name not in known]
 
 

@@ -163,6 +163,15 @@ def test_its_file_is_written_where_it_differs(host):
     assert not host.process(argv=command, unit_text=changed)["changed"]
 
 
+def test_a_masked_unit_is_said_to_be_so(host):
+    before = host.process(argv=host.release("r1"), unit_text=FILE)
+    host.run(f"mv /etc/systemd/system/{UNIT} /keep; systemctl mask {UNIT}")
+    refused = host.process(argv=host.release("r2"), unit_text=FILE)
+    assert f"{UNIT} is a link to /dev/null" in refused["msg"] and "systemctl unmask" in refused["msg"]
+    assert host.lives(before["pid"])
+    host.run(f"systemctl unmask {UNIT}; mv /keep /etc/systemd/system/{UNIT}; systemctl daemon-reload")
+
+
 def test_a_file_that_systemd_can_not_load_stops_nothing(host):
     before = host.process(argv=host.release("r1"), unit_text=FILE)
     command = host.release("r2")

@@ -77,6 +77,11 @@ class Unit(Supervisor):
         """What the file holds and has to hold, if that is not the same."""
         if self.text is None:
             return None
+        if os.path.islink(self.path):
+            raise SupervisorError(
+                f"{self.path} is a link to {os.readlink(self.path)}, so {self.name} is masked or somebody else's. "
+                f"Unmask it (systemctl unmask {self.name}), or choose another vllm_instance."
+            )
         try:
             with open(self.path, encoding="utf-8", errors="replace", opener=files.ordinary) as f:
                 found = f.read()

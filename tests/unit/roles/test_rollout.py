@@ -40,6 +40,39 @@ def test_it_goes_back_from_what_is_its_own(written, current, proven, said, back,
         "vllm_serve/tasks/rollback.yml": [{"name": "WENT BACK", "set_fact": {"vllm_serve_result": result}}],
         **{f"vllm_{name}/tasks/main.yml": [] for name in ("host", "models", "build", "drafter", "verify")},
     }
+    done = rolled_out(roles, tmp_path)
+    told = " ".join(done.stdout.split())
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert said in told, done.stdout + done.stderr
+    assert "Break: it broke" in told
+    assert ("WENT BACK" in told) is back
+    assert ("BROUGHT BACK INTO SERVICE" in told) is served
+
+
+@pytest.mark.parametrize(
+    ("current", "proven", "stands"),
+    [({"id": "before"}, False, "before"), ({"id": "before"}, True, "before"), ({}, False, "nothing")],
+)
+def test_a_host_that_stays_in_service_is_left_alone(current, proven, stands, tmp_path):
+    """It may be the last one that serves, proven or not."""
+    status = {"current": current, "running": current.get("id"), "proven": proven}
+    roles = {
+        "vllm_serve/tasks/main.yml": [{"name": "SERVED", "debug": {"msg": ""}}],
+        "vllm_serve/tasks/status.yml": [{"set_fact": {"vllm_serve_status": status}}],
+        "vllm_serve/tasks/rollback.yml": [{"name": "WENT BACK", "debug": {"msg": ""}}],
+        **{f"vllm_{name}/tasks/main.yml": [] for name in ("host", "models", "build", "drafter", "verify")},
+    }
+    (tmp_path / "drain.yml").write_text(json.dumps([{"name": "Drain", "fail": {"msg": "it is the last one"}}]))
+    done = rolled_out(roles, tmp_path, "-e", f"vllm_rollout_drain={tmp_path}/drain.yml")
+    told = " ".join(done.stdout.split())
+    assert done.returncode == 2
+    assert f"one still serves {stands}, as before. The new release failed: Drain: it is the last one" in told, told
+    assert "WENT BACK" not in told and "SERVED" not in told
+    assert "BROUGHT BACK INTO SERVICE" in told
+
+
+def rolled_out(roles, tmp_path, *options):
+    """What rollout.yml says over these roles: tasks by their paths."""
     ours = tmp_path / "ansible_collections/llmops/vllm"
     for name, tasks in roles.items():
         (ours / "roles" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -47,10 +80,10 @@ def test_it_goes_back_from_what_is_its_own(written, current, proven, said, back,
     (ours / "playbooks").mkdir()
     shutil.copy(CLONE / "playbooks/rollout.yml", ours / "playbooks")
     (tmp_path / "undrain.yml").write_text(json.dumps([{"name": "BROUGHT BACK INTO SERVICE", "debug": {"msg": ""}}]))
-    done = subprocess.run(
+    return subprocess.run(
         [
             *(sys.executable, "-m", "ansible.cli.playbook", "-i", "one,", "-c", "local"),
-            *("llmops.vllm.rollout", "-e", f"vllm_rollout_undrain={tmp_path}/undrain.yml"),
+            *("llmops.vllm.rollout", "-e", f"vllm_rollout_undrain={tmp_path}/undrain.yml", *options),
         ],
         cwd=tmp_path,
         env={
@@ -63,9 +96,3 @@ def test_it_goes_back_from_what_is_its_own(written, current, proven, said, back,
         text=True,
         check=False,
     )
-    told = " ".join(done.stdout.split())
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert said in told, done.stdout + done.stderr
-    assert "Break: it broke" in told
-    assert ("WENT BACK" in told) is back
-    assert ("BROUGHT BACK INTO SERVICE" in told) is served
