@@ -16,11 +16,12 @@ description:
   - Writes the configuration of an nginx that stands before several servers of one model, and drains and undrains them. The role
     P(llmops.vllm.vllm_router#role) uses it. Each replica is a file of one C(server) line in C(replicas) of O(directory).
   - What nginx refuses is not written. A running nginx is told to work by what is written, and no worker takes a request by the
-    configuration before when the module returns. It is not started here.
+    configuration before when the module returns. If it doesn't follow all is put back as it was. It is not started here.
+  - Refused where a user other than root and the one who runs this can change the files.
   - Runs that meet on one router take turns, so that two that drain at the same time see each other.
 options:
   directory:
-    description: The directory of the router, with C(replicas) and C(run) in it.
+    description: The directory of the router, with C(replicas) and C(run) in it, which O(replicas) makes.
     type: path
     required: true
   program:
@@ -28,7 +29,8 @@ options:
     type: path
     default: /usr/sbin/nginx
   config:
-    description: The text of C(nginx.conf). It has to C(include replicas/*.conf), and to name C(run/nginx.pid) in O(directory) as its pid file.
+    description:
+      - The text of C(nginx.conf). It has to C(include replicas/*.conf), and to name C(run/nginx.pid) in O(directory) as its pid file.
     type: str
   replicas:
     description: The address of each replica, as C(host:port), by its name. Others are forgotten. One that is drained stays drained.
@@ -36,14 +38,13 @@ options:
   drain:
     description:
       - The replica that is to get no new requests. Waits until nginx has finished all that it had taken before.
-      - Refused if no other replica is left that is in service and says at C(/health) that it is well. Of no effect on a router that
-        doesn't know it.
+      - Refused if no other replica is left that is in service and says at C(/health) that it is well, and if the router doesn't know it.
     type: str
   undrain:
-    description: The replica that is to get requests again. It has to say at C(/health), asked from here, that it is well.
+    description: The replica that is to get requests again. The router has to know it, and it to say at C(/health), asked from here, that it is well.
     type: str
   address:
-    description: Its address, as C(host:port). Required with O(undrain).
+    description: Where the inventory has it that is drained or undrained, as C(host:port). Refused if that is not where the router reaches it.
     type: str
   timeout:
     description: Seconds in which nginx has to have finished what it had taken. Requests to other replicas are among it, as its workers have all of them.
@@ -75,7 +76,6 @@ EXAMPLES = r"""
   llmops.vllm.router_replicas:
     directory: /opt/vllm/router
     undrain: gpu1
-    address: 192.0.2.11:8000
   delegate_to: router1
 """
 
@@ -91,6 +91,7 @@ running:
   type: bool
 """
 
+import contextlib
 import os
 from typing import Any
 
@@ -115,57 +116,48 @@ def main() -> None:
         },
         required_one_of=[("replicas", "drain", "undrain")],
         mutually_exclusive=[("replicas", "drain", "undrain")],
-        required_together=[("config", "replicas"), ("undrain", "address")],
+        required_together=[("config", "replicas")],
         supports_check_mode=True,
     )
-    directory = module.params["directory"]
-    router = nginx.Nginx(directory, module.params["program"])
+    p = module.params
+    router = nginx.Nginx(p["directory"], p["program"])
     try:
-        if os.path.isdir(router.replicas):
-            with files.sole_writer(directory):
-                result, left = change(module, router)
-        else:
-            result, left = absent(module)
+        router.refuse_others()
+        if p["replicas"] is not None and not module.check_mode:
+            router.make()
+        with files.sole_writer(router.directory) if os.path.isdir(router.directory) else contextlib.nullcontext():
+            result, left = change(module, router)
         # Others may have their turn while this one waits.
-        if module.params["drain"]:
-            await_the_end(left, module.params["drain"], module.params["timeout"])
+        if p["drain"]:
+            await_the_end(left, p["drain"], p["timeout"])
+        running = router.master() is not None
     except RouterError as e:
         module.fail_json(msg=str(e))
     except OSError as e:
-        module.fail_json(msg=f"The router could not be changed. {refusals.told(e, directory)}")
-    module.exit_json(**result, running=router.master() is not None)
-
-
-def absent(module: AnsibleModule) -> tuple[dict[str, Any], set[nginx.Worker]]:
-    p = module.params
-    if p["replicas"] is not None and not module.check_mode:
-        raise RouterError(f"There is no {p['directory']}/replicas. Make it first, as the role vllm_router does.")
-    if p["replicas"] is None:
-        module.warn(f"There is no router in {p['directory']} yet: router.yml sets it up.")
-    wanted = replicas.wanted(p["replicas"] or {}, ())
-    after = _told(p["config"] or "", wanted)
-    return {"changed": p["replicas"] is not None, **_result(wanted), "diff": {"before": "", "after": after}}, set()
+        module.fail_json(msg=f"The router could not be changed. {refusals.told(e, router.directory)}")
+    module.exit_json(**result, running=running)
 
 
 def change(module: AnsibleModule, router: nginx.Nginx) -> tuple[dict[str, Any], set[nginx.Worker]]:
     """What came of it, and the workers that have yet to finish what they took before."""
     p = module.params
     config, known = router.read()
-    wanted, left = known, set()
     if p["replicas"] is not None:
-        wanted = replicas.wanted(p["replicas"], known)
-    elif p["drain"]:
-        wanted = replicas.without(p["drain"], known)
-    elif p["undrain"]:
-        wanted = replicas.with_(p["undrain"], p["address"], known)
-    text = config if p["config"] is None else p["config"]
+        text, wanted = p["config"], replicas.wanted(p["replicas"], known)
+    else:
+        name = p["drain"] or p["undrain"]
+        text, wanted = config, replicas.turned(name, bool(p["drain"]), known)
+        stale = replicas.stale(name, p["address"], known)
+        if stale:
+            told = f"The router in {router.directory} {stale}. Run router.yml first, or mend its vllm_router_directory or vllm_router_replicas."
+            if not module.check_mode:
+                raise RouterError(told)
+            module.warn(told)
     before, after = _told(config, known), _told(text, wanted)
+    left = set()
     if not module.check_mode:
         ask(p, known)
-        if before != after:
-            router.lay(text, wanted)
-        # Whatever was written before: the run that wrote it may have been interrupted here.
-        left = router.reload()
+        left = router.change(text, wanted)
     return {"changed": before != after, **_result(wanted), "diff": {"before": before, "after": after}}, left
 
 
@@ -174,10 +166,11 @@ def ask(p: dict[str, Any], known: Replicas) -> None:
     if p["drain"]:
         replicas.refuse_to_drain_the_last(p["drain"], known)
     elif p["undrain"]:
-        said = replicas.silence(p["address"])
+        address = next(each.address for each in known if each.name == p["undrain"])
+        said = replicas.silence(address)
         if said:
             raise RouterError(
-                f"{p['undrain']} stays out of service: from this router http://{p['address']}/health gives no good answer "
+                f"{p['undrain']} stays out of service: from this router http://{address}/health gives no good answer "
                 f"({said}). Have its server listen at an address that the router reaches (vllm_serve_host), open its port to "
                 "the router, or say where it is reached by vllm_router_address."
             )

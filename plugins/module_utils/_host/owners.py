@@ -8,16 +8,17 @@ from __future__ import annotations
 import os
 import pathlib
 import pwd
+from collections.abc import Collection
 from typing import Any
 
 
-def whose(*paths: str) -> int:
-    """The uid of who can change what is at one of the paths: the first that isn't root on the way to it, links followed or not."""
+def whose(*paths: str, trusted: Collection[int] = (0,)) -> int:
+    """The uid of who can change what is at one of the paths: the first on the way to it that isn't trusted, links followed or not."""
     for path in paths:
         for way in (os.path.abspath(path), os.path.realpath(path)):
             for part in (*reversed(pathlib.Path(way).parents), pathlib.Path(way)):
                 uid = os.lstat(part).st_uid
-                if uid:
+                if uid not in trusted:
                     return uid
     return 0
 

@@ -5,14 +5,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import http.client
 import re
+import threading
 from collections.abc import Iterable, Mapping
 
 PATIENCE = 5.0
 """Seconds in which a replica must say that it is well."""
-_LINES = re.compile(r"# (?P<name>[^\n]+)\nserver (?P<address>\S+) [^;\n]*?(?P<drained> down)?;\n")
+_LINES = re.compile(
+    r"# (?P<name>[^\x00-\x1f\x7f]+)\nserver (?P<address>(?:[\w.-]+|\[[\da-fA-F:.]+\]):\d+) [^;\n]*?(?P<drained> down)?;\n",
+    re.ASCII,
+)
+"""All that nginx is ever given of a replica."""
 
 
 class RouterError(Exception):
@@ -26,6 +32,13 @@ class Replica:
     name: str
     address: str
     drained: bool = False
+
+    def __post_init__(self) -> None:
+        if not _LINES.fullmatch(self.text):
+            raise RouterError(
+                f"{self.address!r} of {self.name!r} can't be given to nginx: that takes host:port, with an IPv6 address in brackets, and a "
+                "name without control characters. Mend its vllm_router_address, vllm_serve_host or vllm_serve_port, or its name."
+            )
 
     @property
     def file(self) -> str:
@@ -52,7 +65,7 @@ Replicas = tuple[Replica, ...]
 def wanted(addresses: Mapping[str, str], known: Iterable[Replica]) -> Replicas:
     """Exactly these. Who is drained stays drained."""
     drained = {replica.name for replica in known if replica.drained}
-    found = _sorted(Replica(name, address, name in drained) for name, address in addresses.items())
+    found = tuple(Replica(name, address, name in drained) for name, address in sorted(addresses.items()))
     if len({replica.file for replica in found}) < len(found):
         raise RouterError(
             f"Two of these names would be one file: {', '.join(addresses)}. Give one of them another name."
@@ -60,18 +73,17 @@ def wanted(addresses: Mapping[str, str], known: Iterable[Replica]) -> Replicas:
     return found
 
 
-def without(name: str, known: Replicas) -> Replicas:
-    """The same with one of them drained. Whoever isn't known gets nothing anyway."""
-    return _sorted(dataclasses.replace(each, drained=each.drained or each.name == name) for each in known)
+def turned(name: str, drained: bool, known: Replicas) -> Replicas:
+    """The same with one of them drained, or back."""
+    return tuple(dataclasses.replace(each, drained=drained) if each.name == name else each for each in known)
 
 
-def with_(name: str, address: str, known: Replicas) -> Replicas:
-    """The same with one of them back, at its address of today, or new."""
-    return _sorted([*(each for each in known if each.name != name), Replica(name, address)])
-
-
-def _sorted(replicas: Iterable[Replica]) -> Replicas:
-    return tuple(sorted(replicas, key=lambda each: each.name))
+def stale(name: str, address: str | None, known: Replicas) -> str:
+    """What a router does not know of a replica; empty if it knows it as others do."""
+    at = {each.name: each.address for each in known}
+    if name not in at:
+        return f"does not know {name} (it knows {', '.join(at) or 'nobody'})"
+    return "" if address in (None, at[name]) else f"reaches {name} at {at[name]}, and the inventory says {address}"
 
 
 def refuse_to_drain_the_last(name: str, known: Replicas) -> None:
@@ -95,12 +107,19 @@ def refuse_to_drain_the_last(name: str, known: Replicas) -> None:
 
 def silence(address: str, timeout: float = PATIENCE) -> str:
     """Why a replica is not said to be well; empty if it is."""
-    connection = http.client.HTTPConnection(address, timeout=timeout)
+    # A timeout of a socket counts from its last byte, and bounds no search for a name.
+    said: list[str] = []
+    asking = threading.Thread(target=lambda: said.append(_asked(address, timeout)), daemon=True)
+    asking.start()
+    asking.join(timeout)
+    return said[0] if said else f"no answer within {timeout:g} s"
+
+
+def _asked(address: str, timeout: float) -> str:
     try:
-        connection.request("GET", "/health")
-        status = connection.getresponse().status
-    except (OSError, http.client.HTTPException) as e:
+        with contextlib.closing(http.client.HTTPConnection(address, timeout=timeout)) as connection:
+            connection.request("GET", "/health")
+            status = connection.getresponse().status
+    except (OSError, ValueError, http.client.HTTPException) as e:
         return str(e) or type(e).__name__
-    finally:
-        connection.close()
     return "" if status == 200 else f"/health says {status}"

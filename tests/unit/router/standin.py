@@ -1,12 +1,13 @@
 """Stands in for nginx: a master with a worker, and another one by SIGHUP, while the one before finishes what it has. Titles as nginx has them.
 
 Given -t it refuses a configuration that holds the word "bad". While there is a file `deaf` in its directory it takes no SIGHUP, and while
-there is one `busy` no worker finishes.
+there is one `busy` no worker finishes. Nor does it take a SIGHUP if it would have to listen at another address of a port that it holds.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ config = Path(sys.argv[-1])
 home = config.parent
 workers: list[subprocess.Popen[bytes]] = []
 leaving: list[subprocess.Popen[bytes]] = []
+held: dict[str, str] = {}
 
 
 def process(title: str) -> subprocess.Popen[bytes]:
@@ -25,7 +27,10 @@ def process(title: str) -> subprocess.Popen[bytes]:
 
 
 def renew(*_unused: object) -> None:
-    if not (home / "deaf").exists():
+    wanted = {port: address for address, port in re.findall(r"listen (.*):(\d+);", config.read_text())}
+    if not (home / "deaf").exists() and all(held.get(port, address) == address for port, address in wanted.items()):
+        held.clear()
+        held.update(wanted)
         workers.append(process(WORKER))
         if len(workers) > 1:
             leaving.append(process(f"{WORKER} is shutting down"))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import http.server
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -45,12 +48,15 @@ def address() -> Iterator[str]:
 def home(tmp_path) -> Path:
     for name in ("replicas", "run"):
         (tmp_path / "router" / name).mkdir(parents=True)
+    (tmp_path / "router/nginx.conf").touch()
     return tmp_path / "router"
 
 
 @pytest.fixture
 def nginx(home) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(["nginx: master process", STANDIN, home / "nginx.conf"], executable=sys.executable) as master:
+    with subprocess.Popen(
+        ["nginx: master process", STANDIN, "-c", home / "nginx.conf"], executable=sys.executable
+    ) as master:
         wait_for("it runs", (home / "run/nginx.pid").exists)
         yield master
         (home / "over").touch()
@@ -89,7 +95,7 @@ def files(home: Path) -> dict[str, str]:
 
 def test_laid_once(call, home):
     given = {"config": CONFIG, "replicas": {"gpu1": "192.0.2.11:8000", "gpu2": "192.0.2.12:8000"}}
-    assert call(check=True, **given)["changed"] and files(home) == {}
+    assert call(check=True, **given)["changed"] and files(home) == {"nginx.conf": ""}
     first = call(**given)
     assert first["changed"] and not first["running"]
     assert files(home)["nginx.conf"] == CONFIG
@@ -106,9 +112,9 @@ def test_who_is_drained_stays_so_until_it_is_back(call, home, address):
     assert not call(drain="gpu1")["changed"]
     assert " down;" in files(home)["replicas/gpu1.conf"]
     assert not call(**given)["changed"]
-    assert not call(undrain="gpu1", address=address, check=True)["replicas"]["gpu1"]["drained"]
+    assert not call(undrain="gpu1", check=True)["replicas"]["gpu1"]["drained"]
     assert call(undrain="gpu1", address=address)["changed"]
-    assert not call(undrain="gpu1", address=address)["changed"]
+    assert not call(undrain="gpu1")["changed"]
     assert " down;" not in files(home)["replicas/gpu1.conf"]
 
 
@@ -125,20 +131,71 @@ def test_another_that_is_dead_is_none(call, address):
     call(config=CONFIG, replicas={"gpu1": address, "gpu2": "127.0.0.1:1"})
     assert "gpu2 at 127.0.0.1:1: [Errno 111] Connection refused" in call(drain="gpu1")["msg"]
     assert call(drain="gpu2")["changed"], "nothing is lost with it"
-    assert "gpu2 stays out of service" in call(undrain="gpu2", address="127.0.0.1:1")["msg"]
+    assert "gpu2 stays out of service" in call(undrain="gpu2")["msg"]
 
 
-def test_who_is_not_known_is_not_drained_and_joins(call, address):
-    call(config=CONFIG, replicas={"gpu1": address})
-    assert not call(drain="gpu9")["changed"]
-    assert set(call(undrain="gpu9", address=address)["replicas"]) == {"gpu1", "gpu9"}
+@pytest.mark.parametrize("order", ["drain", "undrain"])
+def test_who_is_not_known_as_the_inventory_has_it_is_let_be(call, home, address, order):
+    call(config=CONFIG, replicas={"gpu1": address, "gpu2": address})
+    before = files(home)
+    said = call(**{order: "gpu9"})["msg"]
+    assert f"The router in {home} does not know gpu9 (it knows gpu1, gpu2). Run router.yml first" in said
+    said = call(**{order: "gpu1"}, address="192.0.2.11:8000")["msg"]
+    assert f"reaches gpu1 at {address}, and the inventory says 192.0.2.11:8000. Run router.yml first" in said
+    assert files(home) == before
 
 
-def test_where_there_is_no_router_yet(call, home):
+def test_where_there_is_no_router_yet(call, tmp_path):
+    home = tmp_path / "typo"
+    said = call(directory=str(home), drain="gpu1")["msg"]
+    assert f"The router in {home} does not know gpu1 (it knows nobody). Run router.yml first" in said
+    checked = call(directory=str(home), drain="gpu1", check=True)
+    assert not checked["changed"] and said in str(checked["warnings"])
+    assert call(directory=str(home), config=CONFIG, replicas={}, check=True)["changed"] and not home.exists()
+    assert call(directory=str(home), config=CONFIG, replicas={})["changed"] and files(home)["nginx.conf"] == CONFIG
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("place", [".", "replicas", "run", "nginx.conf", "replicas/gpu1.conf", ".."])
+def test_what_another_user_can_change_is_not_believed(call, home, place):
+    given = {"config": CONFIG, "replicas": {"gpu1": "192.0.2.11:8000", "gpu2": "192.0.2.12:8000"}}
+    call(**given)
+    os.chown(home / place, 65534, -1)
+    before = files(home)
+    for order in ({"config": "load_module /tmp/x.so;", "replicas": {}}, {"drain": "gpu1"}):
+        said = call(**order)["msg"]
+        assert "can be changed by nobody, and root would run nginx by it. Connect as nobody" in said
+    assert files(home) == before
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_no_link_of_another_user_is_followed(call, home):
+    (home / "elsewhere").mkdir()
+    (home / "elsewhere/precious").touch()
     (home / "replicas").rmdir()
-    assert not call(drain="gpu1")["changed"]
-    assert call(config=CONFIG, replicas={}, check=True)["changed"]
-    assert "Make it first" in call(config=CONFIG, replicas={})["msg"]
+    (home / "replicas").symlink_to(home / "elsewhere")
+    os.chown(home / "replicas", 65534, -1, follow_symlinks=False)
+    assert f"{home}/replicas can be changed by nobody" in call(config=CONFIG, replicas={})["msg"]
+    assert (home / "elsewhere/precious").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "address"),
+    [
+        ("gpu1", "h:1; } evil"),
+        ("gpu1", "h:1;\nevil"),
+        ("gpu1", "h:x"),
+        ("gpu1", "h"),
+        ("gpu1", "[::1"),
+        ("gpu1", "h:1\n"),
+        ("gpu1\nevil;", "h:1"),
+        ("gpu1\r", "h:1"),
+    ],
+)
+def test_what_is_no_address_or_name_never_reaches_nginx(call, home, name, address):
+    said = call(config=CONFIG, replicas={name: address})["msg"]
+    assert f"{address!r} of {name!r} can't be given to nginx" in said
+    assert files(home) == {"nginx.conf": ""}
 
 
 @pytest.mark.parametrize("bad", [{"config": "bad"}, {"replicas": {"gpu1": "bad:8000"}}])
@@ -165,16 +222,65 @@ def test_it_waits_for_what_was_taken_before(call, home, nginx, address):
     with concurrent.futures.ThreadPoolExecutor() as pool:
         drained = pool.submit(call, drain="gpu1")
         assert not concurrent.futures.wait([drained], 2).done
-        back = call(undrain="gpu2", address=address)
+        back = call(undrain="gpu2")
         assert not back.get("failed"), "others have their turn meanwhile"
         (home / "busy").unlink()
         assert drained.result(20)["running"]
 
 
-def test_an_nginx_that_does_not_follow_is_told(call, home, nginx, monkeypatch):
+def test_where_nginx_does_not_follow_all_is_as_before(call, home, nginx):
+    before = files(home)
     (home / "deaf").touch()
     said = call(config=CONFIG, replicas={"gpu1": "192.0.2.11:8000"})["msg"]
     assert f"nginx (pid {nginx.pid}) did not begin to work by {home}/nginx.conf within 10 s" in said
+    assert files(home) == before
+
+
+def test_another_address_of_the_same_port_is_taken_up(call, home, nginx, address):
+    configs = [f"{CONFIG}http {{\n  listen {at}:8080;\n}}\n" for at in ("127.0.0.1", "0.0.0.0")]
+    for config in configs:
+        assert call(config=config, replicas={"gpu1": address, "gpu2": address})["running"]
+        assert files(home)["nginx.conf"] == config
+    assert call(drain="gpu1")["changed"]
+
+
+def test_a_path_may_be_written_in_other_ways(call, home, nginx, address):
+    call(config=CONFIG, replicas={"gpu1": address, "gpu2": address})
+    (home / "busy").touch()
+    said = call(directory=f"{home}/../{home.name}/", drain="gpu1", timeout=0.5)
+    assert "has not finished those that it took before" in said["msg"]
+
+
+def test_an_nginx_by_another_file_is_none_to_pass_over(call, home, nginx, address, tmp_path):
+    call(config=CONFIG, replicas={"gpu1": address, "gpu2": address})
+    home.rename(tmp_path / "moved")
+    said = call(directory=str(tmp_path / "moved"), drain="gpu1")["msg"]
+    assert f"{tmp_path}/moved/run/nginx.pid names pid {nginx.pid}, which calls itself 'nginx: master process" in said
+    assert " down;" not in files(tmp_path / "moved")["replicas/gpu1.conf"]
+    (tmp_path / "moved").rename(home)
+
+
+@pytest.mark.parametrize("address", ["a..b:80", "127.0.0.1:99999", "h:x"])
+def test_an_address_that_nobody_has_is_no_traceback(address):
+    assert replicas.silence(address)
+
+
+def test_an_answer_by_drips_is_none():
+    over = threading.Event()
+
+    def drip(listening: socket.socket) -> None:
+        connection = listening.accept()[0]
+        with connection, contextlib.suppress(OSError):
+            for byte in b"HTTP/1.1 200 OK\r\n" + 100 * b"x":
+                connection.send(bytes([byte]))
+                over.wait(0.1)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=drip, args=[listening], daemon=True).start()
+        begun = time.monotonic()
+        assert replicas.silence(f"127.0.0.1:{listening.getsockname()[1]}", 0.5) == "no answer within 0.5 s"
+        assert time.monotonic() - begun < 2
+        over.set()
 
 
 def test_names_become_files():
