@@ -95,6 +95,13 @@ def ask(connection: http.client.HTTPConnection, kind: str) -> str:
     return "" if ended and events[-1] == "[DONE]" else f"{kind}: it broke off: {text[-200:]}"
 
 
+def status(site: Site, path: str, **headers: str) -> int:
+    """What the first router says to one request."""
+    with contextlib.closing(http.client.HTTPConnection(site.routers[0].address, PORT, timeout=10)) as connection:
+        connection.request("GET", path, headers=headers)
+        return connection.getresponse().status
+
+
 @dataclasses.dataclass(frozen=True)
 class Site:
     serving: Serving
@@ -246,9 +253,21 @@ def test_the_key_is_seen_nowhere_on_a_router(site):
         assert held == ""
         assert KEY not in router.run("ps -eo args").stdout
         assert KEY not in router.run("journalctl --no-pager 2>/dev/null || true").stdout
-    anonymous = http.client.HTTPConnection(site.routers[0].address, PORT, timeout=10)
-    anonymous.request("GET", "/v1/models")
-    assert anonymous.getresponse().status == 401
+    assert status(site, "/v1/models") == 401
+
+
+def test_what_the_key_does_not_guard_is_not_routed(site):
+    assert status(site, "/health") == 200
+    for path in ("/metrics", "/invocations", "/tokenize", "/metrics/../metrics", "/v1/../metrics"):
+        assert status(site, path, Authorization=f"Bearer {KEY}") == 404
+    assert status(site, "/metrics/../v1/models", Authorization=f"Bearer {KEY}") == 200, "as /v1/models"
+
+
+def test_another_address_is_taken_up_without_a_restart(site):
+    for host in ("0.0.0.0", "{{ ansible_host }}"):
+        site.play("router", vllm_router_host=host)
+        assert status(site, "/health") == 200
+        assert changed(site.play("router", vllm_router_host=host)) == 0
 
 
 def test_without_draining_some_are_lost(site, tmp_path):
