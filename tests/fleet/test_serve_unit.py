@@ -175,7 +175,7 @@ def test_a_masked_unit_is_said_to_be_so(host):
 def test_a_file_that_systemd_can_not_load_stops_nothing(host):
     before = host.process(argv=host.release("r1"), unit_text=FILE)
     command = host.release("r2")
-    refused = host.process(argv=command, unit_text=FILE.replace("ExecStart=", "ExecStart=nowhere "))
+    refused = host.process(argv=command, unit_text=FILE.replace("ExecStart=", "#ExecStart="))
     assert f"systemd can't load {UNIT}" in refused["msg"], refused
     assert host.lives(before["pid"])
     assert host.process(argv=command, unit_text=FILE)["launched"]

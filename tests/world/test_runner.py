@@ -80,7 +80,10 @@ def job(collections, tmp_path):
 
 @pytest.mark.parametrize("name", plays.PLAYBOOKS)
 def test_a_playbook_in_check_mode(job, name):
-    ended = job(name, "--cmdline=--check --diff", vllm_adopt_port=1)  # at which there is none, whatever runs here
+    # At that port there is none, whatever runs here. Routers are a group of their own, which this inventory has not.
+    ended = job(
+        name, "--cmdline=--check --diff", vllm_adopt_port=1, **({"vllm_hosts": "one"} if name == "router" else {})
+    )
     well = name not in FAILS
     assert (ended.code, ended.status) == ((0, "successful") if well else (2, "failed"))
     assert ended.hosts - {"localhost"} == {"one"}
