@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Iterator
 
@@ -20,10 +21,10 @@ READY = "Application startup complete"
 def measure() -> Iterator[Result]:
     rows = {}
     for way, book in WAYS.items():
-        with Fleet(systemd=1) as fleet:  # a host of its own for each, as neither has a cold cache then
-            on = Serving.on(lambda fleet=fleet, **_: fleet, HOME, MODELS)
+        with contextlib.ExitStack() as open_:  # a host of its own for each, as neither has a cold cache then
+            on = Serving.on(lambda open_=open_, **asked: open_.enter_context(Fleet(**asked)), HOME, MODELS, systemd=1)
             run = played(lambda more, on=on, book=book: dataclasses.replace(on, environment=more).start(book))
-            engine = _started(fleet.hosts[0], UNITS[way])
+            engine = _started(on.fleet.hosts[0], UNITS[way])
         rows[way] = (run.seconds - engine, run.seconds, engine)
     yield Result(
         "e-deploy",
