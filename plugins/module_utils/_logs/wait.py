@@ -19,6 +19,8 @@ SETTLED = 1.0
 """After a fatal line: so long without a new byte, and all that the processes had to say is said."""
 NOW = 60.0
 """To judge what is there, so long at most: a log may grow faster than it is read."""
+NEWS = 5.0
+"""A part of a wait may end so many seconds after it began, if the log has come to another stage."""
 UNSETTLED = 10.0
 """After a fatal line: so long at most, whatever they go on saying."""
 
@@ -68,7 +70,7 @@ class Life(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """In seconds since the wait began. slice: where this part of the wait ends; another one goes on from there."""
+    """In seconds since the wait began. slice: where this part of the wait ends at the latest; another one goes on from there."""
 
     timeout: float
     stall: float | None = None
@@ -99,6 +101,8 @@ class Wait:
         )
         self.scanner = Scanner(judge, -1 if limits.stall else ATTENTIVE)
         self.began = time.monotonic() - elapsed
+        self._news = elapsed + NEWS  # before, there is no telling of another stage
+        self._told = ""
         self.bytes = 0
         self.appeared = False
         self.dead = False
@@ -140,6 +144,7 @@ class Wait:
         self.source.notes.extend(known["notes"])
         self.judge.load(known["judge"])
         self.life.load(known["life"])
+        self._told = self.progress()["stage"]
 
     def notes(self) -> list[str]:
         """What should not have been so."""
@@ -232,7 +237,13 @@ class Wait:
             return ("timeout" if self.limits.timeout else "pending") if self.appeared else "missing"
         if self.limits.stall and now - self._moved >= self.limits.stall:
             return "stalled"
-        return "pending" if self.limits.slice is not None and now >= self.limits.slice else ""
+        if self.limits.slice is None:
+            return ""
+        return "pending" if now >= self.limits.slice or (self._has_news() and now >= self._news) else ""
+
+    def _has_news(self) -> bool:
+        """Whether the controller would show more than when this part of the wait began."""
+        return bool(self.progress()["stage"] != self._told)
 
     def _silenced(self) -> bool:
         """Whether the process is gone and all that it wrote is there."""
@@ -268,7 +279,7 @@ class Wait:
         if self.dead:
             due.append(max(self._touched, self._died) + self.source.lag)
         if self.limits.slice is not None:
-            due.append(self.limits.slice)
+            due += [self.limits.slice, self._news] if self._has_news() else [self.limits.slice]
         if self.limits.stall:
             due.append(self._moved + self.limits.stall)
         if self.judge.failed or self.scanner.rest:

@@ -354,6 +354,30 @@ def test_in_slices_it_comes_to_the_same(make, path, name):
     assert (wait.bytes, wait.judge.lines) == (len(data), data.count(b"\n"))
 
 
+STAGE = b"(EngineCore pid=9) INFO 11-30 06:49:31 [gpu_model_runner.py:1] Starting to load model /m...\n"
+SHARDS = b"Loading safetensors checkpoint shards:  50% Completed | 1/2 [00:01<00:01,  1.00s/it]"
+
+
+@pytest.mark.parametrize("news", [STAGE, SHARDS], ids=["a line", "a bar, whose line has no end yet"])
+def test_a_slice_ends_when_there_is_another_stage_to_show(make, path, monkeypatch, news):
+    monkeypatch.setattr(waiting, "NEWS", 0.0)
+    path.write_bytes(news)
+    wait = make(timeout=1000, slice=1000)
+    assert wait.run() == "pending"
+    assert wait.progress()["stage"]
+
+
+def test_a_slice_with_the_stage_of_the_one_before_lasts(make, path, monkeypatch):
+    monkeypatch.setattr(waiting, "NEWS", 0.0)
+    path.write_bytes(STAGE)
+    wait = make(timeout=1000, slice=1000)
+    wait.run()
+    began = wait.elapsed
+    wait = make(timeout=1000, slice=began + 0.5, elapsed=began, state=wait.dump())
+    assert wait.run() == "pending"
+    assert wait.elapsed >= began + 0.5
+
+
 FATAL = b"(EngineCore pid=9) ERROR 11-30 06:49:31 [core.py:1512] EngineCore encountered a fatal error.\n"
 
 
