@@ -16,8 +16,11 @@ from ansible.errors import AnsibleAuthenticationFailure, AnsibleConnectionFailur
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
-SLICE = 10
-"""Seconds that one run on the host lasts: as much of a wait is lost with a connection."""
+from ansible_collections.llmops.vllm.plugins.plugin_utils.together import Alone, TogetherError, company
+
+SLICE = 60
+"""Seconds that one run on the host lasts, unless there is something to show before. A run costs the host half a second of a core, and as
+much of a wait is lost with a connection."""
 OVERDUE = 8
 """A slice that takes so much longer has lost its connection, though nobody has noticed: TCP is patient. Or its host is slow, so
 each time that this happens the next slice gets twice as long."""
@@ -49,19 +52,35 @@ class ActionModule(ActionBase):
     def _wait(self, arguments: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         host = task_vars.get("inventory_hostname", "")
         limit = _seconds(arguments.get("timeout", 1800))
+        try:
+            others = company(arguments.get("together") if limit else None, host)
+            with others.told():
+                return self._slices(arguments, task_vars, others, limit)
+        except TogetherError as e:
+            return {**_nothing(0, arguments), "changed": False, "failed": True, "verdict": "failed", "msg": str(e)}
+
+    def _slices(
+        self, arguments: dict[str, Any], task_vars: dict[str, Any], others: Alone, limit: float
+    ) -> dict[str, Any]:
+        host = task_vars.get("inventory_hostname", "")
         began = time.monotonic()
         state, shown, reconnects, lost = "", "", 0, False
         patience = float(SLICE + OVERDUE)
+        known: dict[str, Any] = {}
         while True:
             elapsed = time.monotonic() - began
-            part = {"seconds": SLICE, "elapsed": elapsed, "reconnects": reconnects + lost, "state": state}
+            failure = others.failure()
+            seconds = others.seconds(SLICE, failure)
+            part = {"seconds": seconds, "elapsed": elapsed, "reconnects": reconnects + lost, "state": state}
             try:
-                with _overdue(None if self._task.timeout else patience):
+                with _overdue(None if self._task.timeout else others.patience(patience)):
                     got = self._execute_module(module_args={**arguments, "slice": part}, task_vars=task_vars)
             except (AnsibleConnectionFailure, OverdueError) as e:
+                if failure:
+                    return others.elsewhere(known or _nothing(elapsed, arguments), failure)
                 # Who is refused stays refused; and what has never been reached is not lost, though it may be slow.
                 refused = isinstance(e, AnsibleAuthenticationFailure) or not (state or isinstance(e, OverdueError))
-                if refused or time.monotonic() - began >= limit:
+                if refused or time.monotonic() - began >= limit or others.lost():
                     if isinstance(e, OverdueError):
                         raise AnsibleConnectionFailure(f"The host did not answer while log_wait waited: {e}") from e
                     raise
@@ -73,21 +92,38 @@ class ActionModule(ActionBase):
                 time.sleep(RETRY)
                 continue
             reconnects, lost = reconnects + lost, False
-            state = got.pop("_state", "")
+            after = got.pop("_state", "")
             progress = got.pop("_progress", None) or {}
-            if not state:
-                got.get("invocation", {}).get("module_args", {}).pop("slice", None)
-                return got
+            got.get("invocation", {}).get("module_args", {}).pop("slice", None)
+            if not after:
+                result = others.decided(got, time.monotonic() - began >= limit)
+                if result is not None:
+                    return result
+                time.sleep(seconds)  # the log is not left where it says so: what comes after may speak against it
+                continue
+            state, known = after, got
+            others.answered()
+            if failure:
+                return others.elsewhere(known, failure)
             if progress.get("stage") and progress["stage"] != shown:
                 shown = progress["stage"]
                 percent = "" if progress["percent"] is None else f" {progress['percent']} %"
                 display.display(f"[{host}] {shown}{percent} ({got['elapsed']:.0f} s)")
+            result = others.led(got)
+            if result is not None:
+                return result
 
     def _reset(self) -> None:
         try:
             self._connection.reset()
         except (AttributeError, NotImplementedError, AnsibleConnectionFailure, OSError):
             self._connection.close()
+
+
+def _nothing(elapsed: float, arguments: dict[str, Any]) -> dict[str, Any]:
+    """The shape of a result, of a host that gave none."""
+    counts = {"lines": 0, "bytes": 0, "reconnects": 0, "elapsed": round(elapsed, 1)}
+    return {"was_ready": False, "stages": [], "facts": {}, **counts, "mark": arguments.get("mark") or {}}
 
 
 def _seconds(value: Any) -> float:

@@ -114,6 +114,29 @@ options:
       - How many lines to return that lead to the cause.
     type: int
     default: 10
+  together:
+    description:
+      - The waits of several hosts, run at once by one task, are one wait. For a server that spans hosts, of which only one, the leader,
+        says that it is ready.
+      - The others are ready as the leader is, if nothing speaks against them. The first host that fails, or is not reached for 60
+        seconds, ends the waits of all; so does a leader that is ready while another host has failed.
+      - All hosts have to be waited for at once, so Ansible needs as many forks as there are hosts.
+      - Without effect with O(timeout=0), with C(async) and in check mode.
+    type: dict
+    suboptions:
+      key:
+        description: What the waits have in common, and no other wait of this run has, as an id of the launch.
+        type: str
+        required: true
+      leader:
+        description: The host, as the inventory names it, that says when all are ready.
+        type: str
+        required: true
+      hosts:
+        description: All hosts, the leader among them, as the inventory names them.
+        type: list
+        elements: str
+        required: true
   slice:
     description:
       - What the action plugin of this module tells it, to wait in parts. Not for playbooks, where it has no effect.
@@ -159,6 +182,14 @@ EXAMPLES = r"""
     mark: "{{ launch.mark }}"
     timeout: 0
 
+- name: Wait for a server that spans hosts
+  llmops.vllm.log_wait:
+    unit: vllm-default.service
+    together:
+      key: "{{ launch_id }}"
+      leader: gpu1
+      hosts: [gpu1, gpu2]
+
 - name: Follow any long job
   llmops.vllm.log_wait:
     path: /opt/vllm/builds/b1/build.log
@@ -172,12 +203,13 @@ RETURN = r"""
 verdict:
   description:
     - V(ready), V(failed), V(exited) (the process ended and the log does not say why), V(stopped) (as somebody asked it to),
-      V(stalled), V(timeout), V(missing) (no log), or V(pending) (nothing is decided, with O(timeout=0)).
+      V(stalled), V(timeout), V(missing) (no log), V(elsewhere) (it is well as far as known, and another host of O(together) failed), or
+      V(pending) (nothing is decided, with O(timeout=0)).
   returned: always
   type: str
   sample: ready
 was_ready:
-  description: Whether the log said ready at some time, whatever came after.
+  description: Whether the log said ready at some time, whatever came after. With O(together), or that of the leader.
   returned: always
   type: bool
 matched:
@@ -269,6 +301,14 @@ def main() -> None:
                 "options": {"url": {"type": "str", "required": True}, "api_key": {"type": "str", "no_log": True}},
             },
             "context": {"type": "int", "default": 10},
+            "together": {
+                "type": "dict",
+                "options": {
+                    "key": {"type": "str", "required": True, "no_log": False},
+                    "leader": {"type": "str", "required": True},
+                    "hosts": {"type": "list", "elements": "str", "required": True},
+                },
+            },
             "slice": {
                 "type": "dict",
                 "options": {

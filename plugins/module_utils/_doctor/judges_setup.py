@@ -109,7 +109,7 @@ def versions(subject: Subject) -> Iterator[Finding]:
 
 def launch(subject: Subject) -> Iterator[Finding]:
     server = subject.server
-    own = ("host", "port", "model", "speculative-config", "ssl-certfile", "api-key", "hf-token")
+    own = (*arguments.NOT_HERE, "api-key", "hf-token")
     flags = {name: value for name, value in server.flags.items() if name not in own}
     judged = arguments.Launch(
         args=flags,

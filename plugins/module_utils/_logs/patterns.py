@@ -41,8 +41,22 @@ CRASHED = (
     " match this host; `coredumpctl info` may tell more."
 )
 
-ANEW = b"non-default args: "
-"""After a failure or a stop, only another launch matters: every line that begins one holds this."""
+ELSEWHERE = (
+    "Another process of this server has gone or never came, and this log does not know why: the log of its host does. If that one"
+    " says nothing either, it was killed there (`journalctl -k | grep -i 'out of memory'`), or the network between them failed."
+)
+
+PEER = "peer"
+"""The kind of a cause that only says that a process on another host has left, and not why."""
+
+GONE = (
+    r"(?:Connection (?:closed|reset) by peer|Broken pipe|(?:send|recv)(?:Value|Bytes)? failed|failed to (?:send|recv)\b"
+    r"|remote process exit(?:ed|ing)|\d+/\d+ clients joined|wait timeout after \d+ ?ms)"
+)
+"""So gloo, NCCL and torch's store say that a process at the other end has gone, or never came."""
+
+ANEW = (b"non-default args: ", b") headless multiproc executor, ")
+"""After a failure or a stop, only another launch matters: every line that begins one holds one of these."""
 
 ANCHORS = (
     b"ERROR",
@@ -50,14 +64,21 @@ ANCHORS = (
     b"engine core exited unexpectedly",
     b"[shutdown] API server: shutdown triggered",
     b"     Shutting down",
-    ANEW,
+    *ANEW,
 )
 """Once a start's first megabytes are past, every line that matters holds one of these, or one of:"""
 ANCHORS_OF_READY = (b"Application startup complete.",)
 
 READY = (_p("startup_complete", "ready", r"^Application startup complete\.", "Application startup complete."),)
 
-LAUNCH = _p("arguments", "launch", r"^non-default args: ", "non-default args: {'model_tag': '/srv/models/target'}")
+LAUNCH = _p(
+    "arguments",
+    "launch",
+    r"^non-default args: |^Launching vLLM \(v\S+\) headless multiproc executor, ",
+    "non-default args: {'model_tag': '/srv/models/target'}",
+    "Launching vLLM (v0.32.0) headless multiproc executor, with head node address 192.0.2.1:29501 for torch.distributed process group.",
+)
+"""Of what follows a head on another host the second one is the first line that can't be taken for anything else."""
 
 STOPPING = (
     _p(
@@ -177,13 +198,14 @@ WRAPPERS = (
         "wrapper",
         r"^(?:\S+\.)?(?:EngineDeadError|CancelledError|BrokenPipeError|SystemExit|ConnectionResetError)\b"
         r"|^RuntimeError: cancelled$|died with exit code|died unexpectedly"
-        r"|^(?:\S+\.)?(?:DistBackendError|DistNetworkError|RuntimeError): .*"
-        r"(?:Connection (?:closed|reset) by peer|recvValue failed)",
+        r"|^(?:\S+\.)?(?:DistBackendError|DistNetworkError|DistStoreError|RuntimeError): [\s\S]*" + GONE,
         "EngineDeadError",
         "asyncio.exceptions.CancelledError",
         "RuntimeError: cancelled",
         "RuntimeError: Process ApiServer_0 (PID: 12) died with exit code 1",
         "RuntimeError: [../third_party/gloo/transport/tcp/pair.cc:534] Connection closed by peer [192.0.2.2]:41234",
+        "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3699, remote process exited or there was a network"
+        " error, NCCL version 2.27.3",
     ),
 )
 """Exceptions that only pass on what another process or an earlier line says."""
@@ -378,6 +400,41 @@ CAUSES = (
         hint="The engine took longer than VLLM_ENGINE_READY_TIMEOUT_S: set it to at least the timeout of the wait.",
     ),
     _p(
+        "no_interface",
+        "interface",
+        r"Unable to find (?:address|interface) for: |no socket interface found",
+        "RuntimeError: [enforce fail at /__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/device.cc:84] ifa != nullptr."
+        " Unable to find address for: nosuch0",
+        "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:77, internal error\nBootstrap : no socket"
+        " interface found",
+        hint="This host has no network interface of that name with an address: see `ip -brief address`, and name one that the other"
+        " hosts reach in GLOO_SOCKET_IFNAME and NCCL_SOCKET_IFNAME.",
+    ),
+    _p(
+        "peer_left",
+        PEER,
+        r"^RuntimeError: cancelled$|(?:gloo|c10d|NCCL|ncclRemoteError|Dist(?:Backend|Network|Store)Error|TCPStore)\b[\s\S]*"
+        + GONE,
+        "RuntimeError: [/__w/pytorch/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:553] Connection closed by peer"
+        " [192.0.2.2]:11400. This is typically caused by a remote worker crashing.",
+        "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3699, remote process exited or there was a network"
+        " error, NCCL version 2.27.3",
+        "torch.distributed.DistBackendError: [1] is setting up NCCL communicator and retrieving ncclUniqueId from [0] via c10d"
+        " key-value store by key '0', but store->get('0') got error: failed to recv, got 0 bytes",
+        "torch.distributed.DistNetworkError: failed to recv, got 0 bytes",
+        "torch.distributed.DistStoreError: Timed out after 601 seconds waiting for clients. 1/2 clients joined.",
+        "RuntimeError: cancelled",
+        hint=ELSEWHERE,
+    ),
+    _p(
+        "no_answer",
+        PEER,
+        r"RPC call to \w+ timed out",
+        "TimeoutError: RPC call to execute_model timed out.",
+        hint="A worker did not answer within VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS. If it is on another host, that one or the network"
+        " between them is gone: see the log there. Else its GPU hangs: see `nvidia-smi` and `dmesg -T | grep -i xid`.",
+    ),
+    _p(
         "network",
         "network",
         r"\bNCCL\b.*\berror\b|ncclSystemError|ncclUnhandledCudaError|ncclInternalError|gloo.*connect|DistNetworkError|DistStoreError",
@@ -432,9 +489,11 @@ CAUSES = (
     _p(
         "engine_died",
         "engine_died",
-        r"died unexpectedly|exited unexpectedly|Engine core initialization failed|EngineDeadError",
+        r"died unexpectedly|exited unexpectedly|Engine core initialization failed|EngineDeadError|^Exception: WorkerProc initialization failed",
         "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}",
         "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
+        "Exception: WorkerProc initialization failed due to an exception in a background process."
+        " See stack trace for root cause.",
         hint=KILLED,
     ),
 )

@@ -61,7 +61,7 @@ class Scanner:
         return other
 
     def _lines(self, data: bytes, end: int, now: float) -> None:
-        first = _find(data, patterns.ANEW, 0, end)
+        first = min(_find(data, word, 0, end) for word in patterns.ANEW)
         launches = self._last_launches(data, first, end)
         start = launches[0] if launches else 0
         if len(launches) > 1 or (launches and (self.judge.launched or self.judge.decided)):
@@ -78,7 +78,7 @@ class Scanner:
         """Where the last two launches in the data begin, the very last first. first: where the word of one stands first."""
         starts: list[int] = []
         while len(starts) < 2 and first < end:
-            word = data.rfind(patterns.ANEW, first, end)
+            word = max(data.rfind(word, first, end) for word in patterns.ANEW)
             if word < 0:
                 break
             end = data.rfind(b"\n", 0, word) + 1
@@ -89,7 +89,7 @@ class Scanner:
     def _through(self, data: bytes, at: int, end: int, first: int, now: float) -> None:
         """Line by line, or from one line of consequence to the next. first: as above."""
         until = 0  # look at everything up to here
-        found = {**dict.fromkeys(self._anchors, -1), patterns.ANEW: first}
+        found = {**dict.fromkeys(self._anchors, -1), **dict.fromkeys(patterns.ANEW, first)}
         while at < end:
             if at >= until and not self._attentive(at):
                 nearest = NOWHERE
@@ -127,7 +127,7 @@ class Scanner:
 
     def _wanted(self) -> tuple[bytes, ...]:
         if self.judge.closed:
-            return (patterns.ANEW,)
+            return patterns.ANEW
         return self._anchors_when_ready if self.judge.ready else self._anchors
 
     def _attentive(self, at: int) -> bool:

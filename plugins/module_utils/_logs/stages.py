@@ -59,18 +59,21 @@ _ENGINE = (
     "Initializing a V1 LLM engine (v0.32.0) with config: model='/srv/models/target', speculative_config="
     "SpeculativeConfig(method='dflash', model='/srv/models/draft', num_spec_tokens=7), tokenizer='/srv/models/target'"
 )
+_FOLLOWER = "Launching vLLM (v0.32.0) headless multiproc executor, with head node address 192.0.2.1:29501 for torch.distributed process group."
 _WORLD = "world_size=2 rank=0 local_rank=0 distributed_init_method=tcp://127.0.0.1:51111 backend=nccl"
 _CACHE = "GPU KV cache size: 164,472 tokens, Maximum concurrency for 512 tokens per request: 321.24x"
 
 STAGES = (
     _s("reading the configuration", r"^non-default args: ", "non-default args: {'port': 8000}"),
     _s("starting the engine", r"^Initializing a V1 LLM engine", _ENGINE),
+    _s("starting the engine", r"^Launching vLLM \(v\S+\) headless multiproc executor", _FOLLOWER),
     _s(
         "joining the workers",
         r"^world_size=\d+ rank=\d+|^vLLM is using nccl",
         _WORLD,
         "The workers may be unable to reach each other: within a host try NCCL_P2P_DISABLE=1; across hosts see that"
-        " NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME and VLLM_HOST_IP name the right network.",
+        " NCCL_SOCKET_IFNAME or GLOO_SOCKET_IFNAME and VLLM_HOST_IP name the right network, that all of them were started, and that"
+        " nothing filters --master-port and the ports above it.",
     ),
     _s(
         "loading the weights",
@@ -103,6 +106,7 @@ PERCENT = re.compile(r"^(?:Loading [\w ]*checkpoint shards|Capturing [\w ]*CUDA 
 FACTS = (
     _f("version", r"^[ ▄█▀]+version (\d\S*)", str, " ▄▄ ▄█ █     █     █ ▀▄▀ █  version 0.32.0", "0.32.0"),
     _f("version", r"^(?:Initializing a V1 LLM engine \(v|vLLM API server version )(\d[^\s)]*)", str, _ENGINE, "0.32.0"),
+    _f("version", r"^Launching vLLM \(v(\d[^\s)]*)\) headless", str, _FOLLOWER, "0.32.0"),
     _f("target", r"^Initializing .*? config: model='([^']+)'", str, _ENGINE, "/srv/models/target"),
     _f(
         "drafter",

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-from ansible_collections.llmops.vllm.plugins.module_utils._logs import scan
+from ansible_collections.llmops.vllm.plugins.module_utils._logs import patterns, scan
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.profile import Profile
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.scan import Scanner
@@ -72,11 +72,16 @@ def shifted(said: Said, lines: int) -> Said:
     return dataclasses.replace(said, **numbered, lines=said.lines + lines)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if b"non-default args: " in log(n)])
+def begun(data: bytes) -> int:
+    """Where the last launch begins, a head's or a follower's; negative where none does."""
+    return max(data.rfind(word) for word in patterns.ANEW)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if begun(log(n)) >= 0])
 def test_once_another_launch_begins_nothing_before_it_counts(name):
     """Neither a verdict nor troubles, stages, facts or context, in whatever state the launch before was left."""
     data = log(name)
-    begin = data.rfind(b"\n", 0, data.rindex(b"non-default args: ")) + 1
+    begin = data.rfind(b"\n", 0, begun(data)) + 1
     launch, chance = data[begin:], random.Random(name)
     expected = judge([launch])
     for other in chance.sample(NAMES, 8):
