@@ -12,6 +12,7 @@ author:
   - The llmops.vllm authors (@llmops)
 description:
   - Puts what M(llmops.vllm.vllm_instance_info) returned for several hosts into one table.
+  - Where several hosts run one server, it tells the rank of each, and of one that runs which others it would need and that don't.
 options:
   _input:
     description: What was returned, by the name of the host. A host of which nothing is known is given null.
@@ -35,16 +36,23 @@ from collections.abc import Mapping
 from typing import Any, Callable
 
 COLUMNS = ("host", "release", "commit", "state", "uptime", "restarts", "acceptance", "port")
+RANK = "rank"
+"""A column of its own after the host's, if any host has one."""
 UNITS = ((86400, "d"), (3600, "h"), (60, "m"), (1, "s"))
 
 
 def status_table(hosts: Mapping[str, Mapping[str, Any] | None]) -> str:
-    rows = [COLUMNS, *(_row(name, info) for name, info in hosts.items())]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    ranked = any(map(_deployment, hosts.values()))
+    titles: tuple[str, ...] = (COLUMNS[0], RANK, *COLUMNS[1:]) if ranked else COLUMNS
+    rows = [titles]
+    for name, info in hosts.items():
+        host, *cells = _row(name, info, hosts)
+        rows.append((host, *([_rank(info)] if ranked else []), *cells))
+    widths = [max(len(row[i]) for row in rows) for i in range(len(titles))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip() for row in rows)
 
 
-def _row(name: str, info: Mapping[str, Any] | None) -> tuple[str, ...]:
+def _row(name: str, info: Mapping[str, Any] | None, hosts: Mapping[str, Mapping[str, Any] | None]) -> tuple[str, ...]:
     if not info:
         return (name, "-", "-", "not reached", "-", "-", "-", "-")
     current = info.get("current") or {}
@@ -53,15 +61,45 @@ def _row(name: str, info: Mapping[str, Any] | None) -> tuple[str, ...]:
     if running and running != release:
         release = f"{running}, not {release}"
     acceptance, restarts = info.get("acceptance_length"), info.get("restarts")
+    without = ", ".join(_without(info, hosts)) if running else ""
     return (
         name,
         release or "none",
         (build.get("commit") or "")[:9] or build.get("version") or "-",
-        str(info.get("state")),
+        f"{info.get('state')}, without {without}" if without else str(info.get("state")),
         span(info.get("uptime")),
         "-" if restarts is None else str(restarts),
         "-" if acceptance is None else f"{acceptance:.2f}",
-        str(current.get("url", "-")).rpartition(":")[2],
+        str(current.get("url") or "").rpartition(":")[2] or "-",
+    )
+
+
+def _deployment(info: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    """What a host is a part of; empty for one that runs a server of its own."""
+    return ((info or {}).get("current") or {}).get("deployment") or {}
+
+
+def _rank(info: Mapping[str, Any] | None) -> str:
+    place = _deployment(info)
+    return f"{place['rank']} of {len(place['hosts'])}" if place else "-"
+
+
+def _without(info: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any] | None]) -> list[str]:
+    """The hosts that this one needs, as the head needs all others and the others need the head, and that don't run with it.
+
+    Of a host that was not looked at nothing is known.
+    """
+    place = _deployment(info)
+    needed = list(place.get("hosts") or [])
+    needed = needed[:1] if place.get("rank") else needed[1:]
+    return [host for host in needed if host in hosts and not _runs(hosts[host], place)]
+
+
+def _runs(info: Mapping[str, Any] | None, place: Mapping[str, Any]) -> bool:
+    other = _deployment(info)
+    return bool(info and info.get("running")) and (other.get("name"), other.get("hosts")) == (
+        place.get("name"),
+        place.get("hosts"),
     )
 
 

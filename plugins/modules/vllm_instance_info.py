@@ -16,6 +16,7 @@ description:
   - Tells which release is the current one, which one runs, since when, how often it was started again, and what was measured of it.
   - With O(generate), asks the server for its model and for one token, and fails if this very server does not give it. An answer of
     any other process that holds the port is not taken for one.
+  - Of several hosts that run one server only the head, which has rank 0, can be asked. The others are headless.
 options:
   instance:
     description: The directory of the instance.
@@ -66,7 +67,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 current:
-  description: The release that is the current one, as its C(release.json) tells. Empty if there is none.
+  description:
+    - The release that is the current one, as its C(release.json) tells. Empty if there is none.
+    - Where several hosts run one server it holds C(deployment) with C(name), C(rank), C(hosts) (by rank) and C(executor).
   returned: always
   type: dict
 proven:
@@ -178,6 +181,13 @@ def look(instance: str, supervisor: Supervisor) -> dict[str, Any]:
 def ask(found: dict[str, Any], members: list[int], api_key: str | None, timeout: float) -> list[str]:
     """The models of the server, once it has given a token."""
     url = found["current"].get("url", "")
+    place = found["current"].get("deployment") or {}
+    if place.get("rank"):
+        raise NoAnswerError(
+            "This host gives no token",
+            f"It has rank {place['rank']} in the deployment {place['name']} and is headless, so nothing listens here",
+            f"Ask the head, which is {place['hosts'][0]}",
+        )
     deadline = time.monotonic() + timeout
     try:
         server = Server(url, api_key)

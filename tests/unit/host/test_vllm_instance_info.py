@@ -78,6 +78,19 @@ def test_nobody_answers(info, tmp_path):
     assert "There is no address to ask" in info(instance=str(tmp_path / "nowhere"), generate=True)["msg"]
 
 
+def test_who_is_headless_is_not_asked(info, tmp_path):
+    place = {"name": "big", "rank": 1, "hosts": ["gpu1", "gpu2"], "executor": "mp"}
+    release(tmp_path, url="", deployment=place)
+    assert info()["current"]["deployment"] == place
+    refused = info(generate=True)
+    assert refused["failed"]
+    assert refused["msg"] == (
+        "This host gives no token. It has rank 1 in the deployment big and is headless, so nothing listens here. "
+        "Ask the head, which is gpu1."
+    )
+    assert not info(generate=True, **{"_ansible_check_mode": True}).get("failed")
+
+
 def test_another_release_than_was_launched_is_said_to_run(info, tmp_path):
     release(tmp_path, url="http://127.0.0.1:1")
     with subprocess.Popen(["sleep", "600"]) as other:
