@@ -14,6 +14,7 @@ description:
   - Tells of each of these hosts the address at which a router reaches its server, by what the inventory says of it. That is
     C(vllm_serve_host) where it is one address, and where it is C(0.0.0.0) or C(::) the address that Ansible uses. C(vllm_router_address)
     of a replica goes before that.
+  - Of several hosts that run one server, by C(vllm_deployment), the head alone takes requests. The others have no address, and are left out.
   - A server that listens on loopback only is refused, unless the router is the same host.
 positional: hostvars, router
 options:
@@ -56,7 +57,20 @@ PORT = 8000
 
 
 def router_addresses(names: Iterable[str], hostvars: Mapping[str, Mapping[str, Any]], router: str) -> dict[str, str]:
-    return {name: _address(name, hostvars[name], _place(hostvars[router], router)) for name in names}
+    return {
+        name: _address(name, hostvars[name], _place(hostvars[router], router))
+        for name in names
+        if not _follows(name, hostvars[name])
+    }
+
+
+def _follows(name: str, given: Mapping[str, Any]) -> bool:
+    """As vllm_router_follows has it."""
+    deployment = given.get("vllm_deployment")
+    if not deployment:
+        return False
+    head = given.get("vllm_deployment_head") or (given["groups"].get(deployment) or [name])[0]
+    return bool(head != name)
 
 
 def _address(name: str, given: Mapping[str, Any], router: str) -> str:

@@ -60,6 +60,21 @@ options:
     description: Whether clients must send a key.
     type: bool
     default: false
+  deployment:
+    description:
+      - Where several hosts run this server together. What is judged besides is whether they can share the workers, as O(args) has them, and
+        whether the part of this host fits its GPUs.
+    type: dict
+    suboptions:
+      hosts:
+        description: How many hosts.
+        type: int
+        required: true
+      executor:
+        description: What spreads the workers over the hosts.
+        type: str
+        choices: [mp, ray]
+        default: mp
 extends_documentation_fragment:
   - llmops.vllm.read_only
 """
@@ -71,6 +86,14 @@ EXAMPLES = r"""
     speculative: {method: dflash, model: /opt/vllm/overlays/d-1155c2798b38, num_speculative_tokens: 15}
     drafter: /opt/vllm/overlays/d-1155c2798b38
     version: 0.32.0
+
+- name: Refuse what two hosts can't share
+  llmops.vllm.launch_check:
+    args: {tensor-parallel-size: 8, pipeline-parallel-size: 2}
+    speculative: {method: dflash, model: /opt/vllm/overlays/d-1155c2798b38, num_speculative_tokens: 15}
+    drafter: /opt/vllm/overlays/d-1155c2798b38
+    version: 0.32.0
+    deployment: {hosts: 2}
 """
 
 RETURN = r"""
@@ -107,10 +130,18 @@ def main() -> None:
             "host": {"type": "str", "default": "127.0.0.1"},
             "port": {"type": "int", "default": 8000},
             "has_api_key": {"type": "bool", "default": False, "no_log": False},
+            "deployment": {
+                "type": "dict",
+                "options": {
+                    "hosts": {"type": "int", "required": True},
+                    "executor": {"type": "str", "choices": ["mp", "ray"], "default": "mp"},
+                },
+            },
         },
         supports_check_mode=True,
     )
     p = module.params
+    deployment = p["deployment"] or {"hosts": 1, "executor": "mp"}
     launch = arguments.Launch(
         args=p["args"],
         speculative=p["speculative"],
@@ -124,6 +155,8 @@ def main() -> None:
         host=p["host"],
         port=p["port"],
         has_key=p["has_api_key"],
+        hosts=deployment["hosts"],
+        executor=deployment["executor"],
     )
     result = {"faults": arguments.faults(launch), "environment": arguments.needed(launch)}
     if result["faults"]:

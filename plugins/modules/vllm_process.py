@@ -135,7 +135,7 @@ pid:
   returned: success
   type: int
 launched:
-  description: Whether it was started now.
+  description: Whether it was started now, or in check mode would be.
   returned: success
   type: bool
 started_at:
@@ -250,6 +250,7 @@ class Server:
         if self.module.check_mode:
             supervisor.actions += [f"would stop {', '.join(map(str, members))}"] if members else []
             supervisor.actions += ["would start"] if state != "stopped" else []
+            self.launched = state != "stopped"
             return True
         if state != "stopped":
             supervisor.settle()

@@ -15,16 +15,24 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.llmops.vllm.plugins.module_utils._engine import parallel
+from ansible_collections.llmops.vllm.plugins.module_utils._engine.parallel import number
+
+_TOGETHER = "Have the inventory say it: vllm_deployment is the group of the hosts that run one server"
 NOT_HERE = {
     "host": "Set vllm_serve_host instead, so that all tasks know it.",
     "port": "Set vllm_serve_port instead, so that all tasks know it.",
     "model": "Set vllm_models_target instead, so that all tasks know it.",
     "speculative-config": "Set vllm_serve_speculative instead, so that it is judged.",
     "ssl-certfile": "What waits for the server and measures it speaks http: put what speaks https before it, and leave this out.",
+    "nnodes": f"{_TOGETHER}.",
+    "node-rank": f"{_TOGETHER}, and the first of them, or vllm_deployment_head, is rank 0.",
+    "headless": f"{_TOGETHER}, and all but the first of them, or vllm_deployment_head, are headless.",
+    "master-addr": f"{_TOGETHER}, and vllm_deployment_address of a host is where the others reach it.",
+    "master-port": f"{_TOGETHER}, and vllm_deployment_port is where they meet.",
 }
 """Flags that are no business of vllm_serve_args, each with what to do instead. Those that are secret don't come as far as here."""
 READY_TIMEOUT = "VLLM_ENGINE_READY_TIMEOUT_S"
-DEVICES = "CUDA_VISIBLE_DEVICES"
 RUNNER = "VLLM_USE_V2_MODEL_RUNNER"
 RUNNER_SINCE = (0, 26)
 """The first version whose V2 runner takes drafters with sliding and full attention layers, and no other runner does."""
@@ -39,6 +47,7 @@ class Launch:
     drafter: the drafter's config.json. version: of vLLM. gpus: how many devices there are, None where that can't be told.
     environment: what is asked for here of the server's environment, the rest of which may hold secrets.
     timeout: seconds that are waited for the server.
+    hosts: how many run this server together, by what executor. gpus and environment are those of the host that is looked at.
     """
 
     args: Mapping[str, Any]
@@ -52,6 +61,8 @@ class Launch:
     host: str = "127.0.0.1"
     port: int = 8000
     has_key: bool = False
+    hosts: int = 1
+    executor: str = "mp"
 
 
 def faults(launch: Launch) -> list[str]:
@@ -140,10 +151,10 @@ def _drafting(launch: Launch) -> list[str]:
             "How many tokens the drafter proposes at a time is not known. Run the role vllm_drafter before, or set "
             "num_speculative_tokens in vllm_serve_speculative to the drafter's block_size - 1."
         ]
-    count = _number(tokens)
+    count = number(tokens)
     if count is None or count < 1:
         return [f"num_speculative_tokens is {tokens!r}: it must be a whole number of at least 1."]
-    block = _number(launch.drafter.get("block_size"))
+    block = number(launch.drafter.get("block_size"))
     if block is not None and launch.speculative.get("method") == "dflash" and count > block - 1:
         return [
             f"num_speculative_tokens is {count}, and the drafter's block_size {block} gives no more than {block - 1}: "
@@ -154,8 +165,8 @@ def _drafting(launch: Launch) -> list[str]:
 
 def _budget(flags: Mapping[str, Any], speculative: Mapping[str, Any]) -> list[str]:
     """Each sequence of a step takes its token and all that are drafted for it."""
-    tokens = _number(speculative.get("num_speculative_tokens"))
-    budget, sequences = _number(flags.get("max-num-batched-tokens")), _number(flags.get("max-num-seqs"))
+    tokens = number(speculative.get("num_speculative_tokens"))
+    budget, sequences = number(flags.get("max-num-batched-tokens")), number(flags.get("max-num-seqs"))
     if budget is not None and tokens is not None and budget < tokens + 1:
         return [
             f"max-num-batched-tokens is {budget}, and one sequence with its {tokens} drafted tokens needs {tokens + 1}: raise it."
@@ -169,20 +180,13 @@ def _budget(flags: Mapping[str, Any], speculative: Mapping[str, Any]) -> list[st
 
 
 def _parallel(flags: Mapping[str, Any], launch: Launch) -> list[str]:
-    found = []
-    size = _number(flags.get("tensor-parallel-size", 1))
-    stages = _number(flags.get("pipeline-parallel-size", 1))
-    nodes = _number(flags.get("nnodes", 1))
     # An engine for the CPU finds no GPU, whatever there is, and it is its version by which vLLM itself tells one.
-    gpus, visible = None if "cpu" in launch.version else launch.gpus, launch.environment.get(DEVICES)
+    gpus, visible = None if "cpu" in launch.version else launch.gpus, launch.environment.get(parallel.DEVICES)
     if gpus is not None and visible is not None:
         gpus = min(gpus, len([name for name in visible.split(",") if name.strip()]))
-    if size is not None and stages is not None and nodes == 1 and gpus is not None and size * stages > gpus:
-        found.append(
-            f"tensor-parallel-size {size} and pipeline-parallel-size {stages} take {size * stages} GPUs, and the server would see "
-            f"{gpus}{'' if visible is None else f' ({DEVICES} is {visible!r})'}: lower them."
-        )
-    draft = _number(launch.speculative.get("draft_tensor_parallel_size"))
+    found = parallel.faults(flags, launch.hosts, launch.executor, gpus, visible)
+    draft = number(launch.speculative.get("draft_tensor_parallel_size"))
+    size = parallel.size(flags, parallel.TENSOR)
     if draft is not None and size is not None and draft not in (1, size):
         found.append(f"draft_tensor_parallel_size is {draft}: it can only be 1 or the target's {size}.")
     return found
@@ -190,7 +194,7 @@ def _parallel(flags: Mapping[str, Any], launch: Launch) -> list[str]:
 
 def _patience(launch: Launch) -> list[str]:
     said = launch.environment.get(READY_TIMEOUT)
-    patience = _number(said)
+    patience = number(said)
     if said is None or (patience is not None and patience >= launch.timeout):
         return []
     if patience is None:
@@ -199,12 +203,3 @@ def _patience(launch: Launch) -> list[str]:
         f"{READY_TIMEOUT} is {patience}: the engine would give up before vllm_serve_timeout, {launch.timeout:g} s, is "
         "over. Take it out of vllm_serve_env, and both are the same."
     ]
-
-
-def _number(value: Any) -> int | None:
-    if isinstance(value, bool):
-        return None
-    try:
-        return int(value)
-    except (TypeError, ValueError):
-        return None

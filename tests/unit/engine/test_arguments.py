@@ -37,6 +37,11 @@ def test_gpus_are_nothing_to_an_engine_for_the_cpu():
     ("args", "speculative", "options", "said"),
     [
         ({"port": 1}, {}, {}, "vllm_serve_args holds port. Set vllm_serve_port instead"),
+        ({"nnodes": 2}, {}, {}, "vllm_serve_args holds nnodes. Have the inventory say it: vllm_deployment is the group"),
+        ({"node_rank": 1}, {}, {}, "vllm_serve_args holds node-rank. Have the inventory say it: vllm_deployment"),
+        ({"headless": True}, {}, {}, "vllm_serve_args holds headless. Have the inventory say it: vllm_deployment"),
+        ({"master-addr": "10.0.0.1"}, {}, {}, "Have the inventory say it: vllm_deployment is the group"),
+        ({"master-port": 1}, {}, {}, "and vllm_deployment_port is where they meet"),
         ({"ssl-certfile": "/etc/x.pem"}, {}, {}, "measures it speaks http: put what speaks https before it"),
         ({"max-num-seqs": 4, "max_num_seqs": 8}, {}, {}, "max-num-seqs and max_num_seqs are one flag"),
         ({"max-num-seqs": 256, "max-num-batched-tokens": 2047}, {}, {}, "needs 2048: raise it, or lower max-num-seqs to 255"),

@@ -40,6 +40,29 @@ def test_what_no_router_reaches_is_refused(given):
         addresses(["gpu1"], {"gpu1": {"ansible_host": "192.0.2.11", **given}, "router1": ROUTER}, "router1")
 
 
+BIG = {"vllm_serve_host": "0.0.0.0", "vllm_deployment": "big", "groups": {"big": ["gpu1", "gpu2"]}}
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        (BIG, ["gpu1", "gpu3"]),
+        ({**BIG, "vllm_deployment_head": "gpu2"}, ["gpu2", "gpu3"]),
+        ({**BIG, "vllm_deployment_head": ""}, ["gpu1", "gpu3"]),
+        ({**BIG, "vllm_deployment": ""}, ["gpu1", "gpu2", "gpu3"]),
+        ({**BIG, "groups": {}}, ["gpu1", "gpu2", "gpu3"]),  # which vllm_deployment refuses
+    ],
+)
+def test_only_the_head_of_a_deployment_has_one(given, left):
+    hostvars = {"gpu1": given, "gpu2": given, "gpu3": {"vllm_serve_host": "0.0.0.0"}, "router1": ROUTER}
+    assert list(addresses(["gpu1", "gpu2", "gpu3"], hostvars, "router1")) == left
+
+
+def test_a_follower_may_listen_nowhere():
+    hostvars = {"gpu1": BIG, "gpu2": {**BIG, "vllm_serve_host": "127.0.0.1"}, "router1": ROUTER}
+    assert addresses(["gpu1", "gpu2"], hostvars, "router1") == {"gpu1": "gpu1:8000"}
+
+
 def test_the_defaults_are_those_of_the_role():
     defaults = yaml.safe_load((CLONE / "roles/vllm_serve/defaults/main.yml").read_text())
     assert (defaults["vllm_serve_host"], defaults["vllm_serve_port"]) == (router_addresses.HOST, router_addresses.PORT)

@@ -41,6 +41,7 @@ def launch(tmp_path):
         "vllm_home": str(home),
         "vllm_instance": "default",
         "vllm_user": getpass.getuser(),
+        "vllm_deployment": "",
         "role_path": str(CLONE / "roles/vllm_serve"),
         "vllm_build_result": {"id": "x", "venv": str(home / "venv"), "version": "0.32.0"},
         "vllm_models_result": {"target": {"path": str(home / "ziel 目标")}},

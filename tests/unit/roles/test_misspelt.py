@@ -87,7 +87,13 @@ def test_every_name_that_is_told_of_is_known():
 
 @pytest.mark.parametrize("role", sorted((CLONE / "roles").iterdir()), ids=lambda role: role.name)
 def test_every_name_carries_that_of_its_role(role):
-    shared = {"vllm_home", "vllm_user", "vllm_instance", "vllm_refused"}  # of the role vllm itself, which all depend on
+    shared = {
+        "vllm_home",
+        "vllm_user",
+        "vllm_instance",
+        "vllm_deployment",
+        "vllm_refused",
+    }  # of the role vllm itself, which all depend on
     for file in [*role.glob("defaults/*.yml"), *role.glob("vars/*.yml")]:
         for name in yaml.safe_load(file.read_text()):
             assert name.startswith(f"{role.name}_")

@@ -77,8 +77,9 @@ def rolled_out(roles, tmp_path, *options):
     for name, tasks in roles.items():
         (ours / "roles" / name).parent.mkdir(parents=True, exist_ok=True)
         (ours / "roles" / name).write_text(yaml.safe_dump(tasks))
-    (ours / "playbooks").mkdir()
-    shutil.copy(CLONE / "playbooks/rollout.yml", ours / "playbooks")
+    for name in ("playbooks/rollout.yml", "plugins/filter/rollout_batches.py"):
+        (ours / name).parent.mkdir(parents=True)
+        shutil.copy(CLONE / name, ours / name)
     (tmp_path / "undrain.yml").write_text(json.dumps([{"name": "BROUGHT BACK INTO SERVICE", "debug": {"msg": ""}}]))
     return subprocess.run(
         [

@@ -105,9 +105,10 @@ def rolled_out(play, tmp_path) -> Callable[..., tuple[str, list[str]]]:
     for name in ("roles", "plugins/filter", "plugins/plugin_utils", "plugins/module_utils"):
         (ours / name).symlink_to(CLONE / name)
 
-    def rolled_out(**routers: dict) -> tuple[str, list[str]]:
+    def rolled_out(extra: dict | None = None, **routers: dict) -> tuple[str, list[str]]:
         routers = {name: {"vllm_router_directory": name, **given} for name, given in routers.items()}
-        done = play(ROLLOUT, routers, home=tmp_path, vllm_serve_host="192.0.2.11")
+        (tmp_path / "asked").touch()
+        done = play(ROLLOUT, routers, home=tmp_path, vllm_serve_host="192.0.2.11", **(extra or {}))
         return " ".join((done.stdout + done.stderr).split()), (tmp_path / "asked").read_text().splitlines()
 
     return rolled_out
@@ -168,6 +169,23 @@ def test_a_router_that_refuses_is_named(rolled_out):
 def test_all_is_well(rolled_out):
     said, asked = rolled_out(one=LOCAL)
     assert asked == ["drain at one", "undrain at one"]
+    assert "STOPPED" in said and "failed=0" in said
+
+
+@pytest.mark.parametrize(
+    ("deployment", "follows"),
+    [
+        ({"vllm_deployment": "vllm"}, False),
+        ({"vllm_deployment": "vllm", "vllm_deployment_head": "gpu1"}, False),
+        ({"vllm_deployment": "vllm", "vllm_deployment_head": "gpu0"}, True),
+        ({"vllm_deployment": "vllm_router"}, True),
+    ],
+)
+def test_only_the_head_of_a_deployment_is_drained(rolled_out, deployment, follows):
+    said, asked = rolled_out(deployment, one=LOCAL)
+    assert asked == ([] if follows else ["drain at one", "undrain at one"])
+    waited = said.partition("Wait until it has answered all]")[2].partition("TASK [")[0]
+    assert ("skipping: [gpu1]" in waited) is follows
     assert "STOPPED" in said and "failed=0" in said
 
 
