@@ -111,8 +111,9 @@ def _failures(rank: int, host: str, told: Mapping[str, Any], lost: bool) -> Iter
     if token.get("failed") or token.get("msg"):
         yield Failure(TOKEN, rank, host, _text(token), _line(_text(token)))
     if lost or any(result.get("unreachable") for result in (process, log, token)):
-        said = "Ansible does not reach this host any more."
-        yield Failure(LOST, rank, host, said, said)
+        said = "Ansible does not reach this host any more"
+        remedy = "So what runs there was not stopped: it ends when stop.yml, or the next run, reaches the host."
+        yield Failure(LOST, rank, host, f"{said}. {remedy}", f"{said}.")
 
 
 def _weight(log: Mapping[str, Any]) -> int | None:
