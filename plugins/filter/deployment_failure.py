@@ -53,7 +53,15 @@ from typing import Any, Callable
 
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.patterns import ENDS, PEER
 
-CAUSE, ENDED, REFUSED, LOST, NETWORK, TIMEOUT, TOKEN, LEFT, ELSEWHERE = range(9)
+CAUSE = 0
+ENDED = 1
+REFUSED = 2
+LOST = 3
+NETWORK = 4
+TIMEOUT = 5
+TOKEN = 6
+LEFT = 7
+ELSEWHERE = 8
 """From what is the nearest to a root to what is none."""
 KINDS = {**dict.fromkeys(ENDS, ENDED), "network": NETWORK, PEER: LEFT}
 """Causes that are less than one: how a process ended, that others can't be reached, that they have left."""
@@ -111,8 +119,8 @@ def _failures(rank: int, host: str, told: Mapping[str, Any], lost: bool) -> Iter
     if token.get("failed") or token.get("msg"):
         yield Failure(TOKEN, rank, host, _text(token), _line(_text(token)))
     if lost or any(result.get("unreachable") for result in (process, log, token)):
-        said = "Ansible does not reach this host any more"
-        remedy = "So what runs there was not stopped: it ends when stop.yml, or the next run, reaches the host."
+        said = "Ansible does not reach this host any more, or it failed before"
+        remedy = "See above. What runs there was not stopped: it ends when stop.yml, or the next run, reaches the host."
         yield Failure(LOST, rank, host, f"{said}. {remedy}", f"{said}.")
 
 

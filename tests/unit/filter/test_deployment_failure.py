@@ -100,8 +100,8 @@ def test_the_kinds_that_count_less_are_kinds():
 
 def test_a_lost_host_is_said_even_if_its_task_could_not_tell():
     assert deployment_failure({"gpu1": NO_TOKEN, "gpu2": READY}, ["gpu2"]).splitlines() == [
-        "gpu2 (rank 1): Ansible does not reach this host any more. So what runs there was not stopped: it ends when stop.yml, or the "
-        "next run, reaches the host.",
+        "gpu2 (rank 1): Ansible does not reach this host any more, or it failed before. See above. What runs there was not stopped: it ends "
+        "when stop.yml, or the next run, reaches the host.",
         "gpu1 (rank 0) failed as well: No answer within 60 s.",
     ]
     unreachable = {"log": {"unreachable": True, "failed": True, "msg": "Connection timed out"}}

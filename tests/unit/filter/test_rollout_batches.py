@@ -92,7 +92,7 @@ def test_whatever_the_deployments_each_is_in_one_batch():
         wished = [chance.choice([1, 2, 5, "10%", "30%"]) for _batch in range(chance.randint(1, 3))]
         batches = by_ansible(rollout_batches(wished, hosts, deployments), hosts)
         assert [name for batch in batches for name in batch] == hosts
-        for name in {"a", "b", "c", "d"}:
+        for name in ("a", "b", "c", "d"):
             assert sum(name in [deployments[host] for host in batch] for batch in batches) <= 1
 
 

@@ -72,7 +72,7 @@ OTHER = {**RUNNING, "state": "running"}
 @pytest.mark.parametrize("missing", [None, rank(1, running=None), rank(1, name="other"), OTHER])
 def test_a_head_without_a_follower(missing):
     """Not reached, stopped, or with something else."""
-    head, _, other = states(gpu1=rank(0), gpu2=missing, gpu3=rank(2))
+    head, _missing, other = states(gpu1=rank(0), gpu2=missing, gpu3=rank(2))
     assert (head, other) == ("running, without gpu2", "running")
 
 

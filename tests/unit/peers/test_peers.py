@@ -442,7 +442,7 @@ def test_many_are_counted():
 
 def test_a_line_has_an_end_in_time_and_in_size():
     ours, theirs = socket.socketpair()
-    with Talk(ours) as talk, theirs:
+    with theirs, Talk(ours) as talk:
         theirs.sendall(b'{"half":')
         with pytest.raises(TalkError, match=talking.SILENT):
             talk.hear(time.monotonic() + 0.05)
