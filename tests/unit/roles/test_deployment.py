@@ -68,7 +68,7 @@ def told(place: Path, hosts: dict, group: dict, *options: str) -> str:
         ({"gpu1": {}, "gpu2": {}}, BIG, ("-l", "gpu1"), "gpu2 has no part in this run"),
         ({"gpu1": {}, "gpu2": {}}, BIG, ("-e", "batch=1"), "gpu2 has no part in this run"),
         ({"gpu1": {}, "gpu2": {"broken": True}}, BIG, (), "gpu2 failed before, or is out of reach"),
-        ({"gpu1": {}, "gpu2": {}}, BIG, ("-f", "1"), "All 2 hosts of the deployment big have to be looked at at once, and Ansible does so with 1 only"),
+        ({"gpu1": {}, "gpu2": {}}, BIG, ("-f", "1"), "All 2 hosts of deployments in this run have to be looked at at once, and Ansible does so with 1 only"),
         ({"gpu1": {}, "gpu2": {}}, {**BIG, "vllm_deployment_executor": "mpi"}, (), "must be one of: mp, ray"),
     ],
 )  # fmt: skip
