@@ -175,5 +175,6 @@ def failures(said: list[Any], ranks: int) -> list[Failure]:
         if len(parts) != 3 or not isinstance(parts[2], str):
             raise TalkError(STRANGE)
         caller, called = (int(number(rank, 0, ranks - 1, whole=True)) for rank in parts[:2])
-        found.append(Failure(caller, called, parts[2][:100]))
+        # It will be read at a terminal, whoever said it.
+        found.append(Failure(caller, called, "".join(filter(str.isprintable, parts[2]))[:100]))
     return found

@@ -451,3 +451,9 @@ def test_a_line_has_an_end_in_time_and_in_size():
         theirs.sendall(b"x" * 200)
         with pytest.raises(TalkError, match=talking.STRANGE):
             talk.hear(soon(), most=100)
+
+
+def test_what_others_say_of_a_failure_can_do_nothing_at_a_terminal():
+    assert meeting.failures([[0, 1, "\x1b[2Jrefused\r\n" + "x" * 200]], 2) == [
+        meeting.Failure(0, 1, ("[2Jrefused" + "x" * 200)[:100])
+    ]
