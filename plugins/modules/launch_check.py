@@ -123,6 +123,7 @@ workers:
 """
 
 import os
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -175,7 +176,7 @@ def main() -> None:
         directory=deployment["directory"],
         has_token=deployment["has_token"],
     )
-    result = {
+    result: dict[str, Any] = {
         "faults": arguments.faults(launch),
         "environment": arguments.needed(launch),
         "workers": arguments.workers(launch),
