@@ -93,6 +93,16 @@ def test_a_build_without_ray_is_refused(site):
     assert nothing_runs(site)
 
 
+def test_what_ray_lacks_is_refused(site):
+    said = site.play("site", well=False, **SHARED, vllm_serve_api_key="", vllm_instance="one-of-a-long-name")
+    assert "Nothing was stopped or started." in said
+    assert (
+        "Whoever reaches the ports of a Ray without a token runs any code on its hosts: set vllm_serve_api_key" in said
+    )
+    assert "that is shorter by 10, or vllm_deployment_executor mp." in said
+    assert nothing_runs(site)
+
+
 def test_the_engine_for_the_cpu_refuses_ray(site):
     """As it is, without the double. The words are vLLM's own."""
     said = site.play("site", well=False, **SHARED)
