@@ -18,7 +18,7 @@ options:
   _input:
     description:
       - What each host has come to, by rank and name. C(step), C(content) (of its C(release.json)), C(models) (digests of the directories, in
-        the same order) and C(commit) (of vLLM, where that is known). Null for a host that has come to nothing.
+        the same order), C(commit) (of vLLM) and C(ray) (its version and that of Python), where these are known. Null for a host that has come to nothing.
     type: dict
     required: true
   step:
@@ -49,6 +49,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Callable
 
+RAY_OWN = ("head", "port", "address", "node-ip-address", "temp-dir", "include-dashboard", "no-monitor")
+"""The same of Ray. Where the ranks meet is known by the head's own address and port."""
+
 OWN = ("headless", "node-rank", "api-server-count", "host", "port", "speculative-config")
 """Flags that are each host's own. The last one holds a path, and what else is in it is compared by itself."""
 
@@ -74,6 +77,8 @@ def _differences(head: str, first: Mapping[str, Any], host: str, other: Mapping[
             yield _say(what, head, ours.get(what), host, theirs.get(what))
     if first.get("commit") and other.get("commit") and first["commit"] != other["commit"]:
         yield _say("the commit of vLLM", head, first["commit"], host, other["commit"])
+    if first.get("ray") and other.get("ray") and first["ray"] != other["ray"]:
+        yield _say("the Ray", head, first["ray"], host, other["ray"])
     for (path, digest), (place, another) in zip(first["models"].items(), other["models"].items()):
         if digest != another:
             yield (
@@ -107,14 +112,27 @@ def _told(content: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for model in ("target", "drafter"):
         for key in ("repo", "revision", "digest"):
             yield f"the {key} of the {model}", content[model].get(key)
+        if content.get("deployment", {}).get("executor") == "ray":  # by which the head tells all workers of it
+            yield f"the path of the {model}", content[model]["path"]
     for key, value in content.get("deployment", {}).items():
         if key != "rank":
             yield f"the deployment's {key}", value
+    if content.get("deployment", {}).get("executor") == "ray":
+        yield from _told_to_ray(_flags(content.get("ray", content["argv"])))
+        return
     for flag, value in _flags(content["argv"]).items():
         if flag == "speculative-config":
             yield from ((f"{key} in --{flag}", v) for key, v in json.loads(value).items() if key != "model")
         elif flag not in OWN:
             yield f"--{flag}", value
+
+
+def _told_to_ray(flags: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    """All that a follower is told, as the rest comes from the head when both run."""
+    own = flags.get("node-ip-address", "")
+    address = f"[{own}]" if ":" in own else own
+    yield "where Ray meets", f"{address}:{flags['port']}" if "head" in flags else flags.get("address")
+    yield from ((f"--{flag} of Ray", value) for flag, value in flags.items() if flag not in RAY_OWN)
 
 
 def _flags(argv: Iterable[str]) -> dict[str, str]:

@@ -75,6 +75,14 @@ options:
         type: str
         choices: [mp, ray]
         default: mp
+      directory:
+        description: Where Ray would put its files, which takes a short path.
+        type: path
+        default: ""
+      has_token:
+        description: Whether there is a token that Ray's processes know each other by.
+        type: bool
+        default: false
 extends_documentation_fragment:
   - llmops.vllm.read_only
 """
@@ -107,9 +115,15 @@ environment:
   returned: always
   type: dict
   sample: {"VLLM_USE_V2_MODEL_RUNNER": "1"}
+workers:
+  description: How many workers each host has, null where that can't be told.
+  returned: always
+  type: int
+  sample: 8
 """
 
 import os
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -135,13 +149,15 @@ def main() -> None:
                 "options": {
                     "hosts": {"type": "int", "required": True},
                     "executor": {"type": "str", "choices": ["mp", "ray"], "default": "mp"},
+                    "directory": {"type": "path", "default": ""},
+                    "has_token": {"type": "bool", "default": False, "no_log": False},
                 },
             },
         },
         supports_check_mode=True,
     )
     p = module.params
-    deployment = p["deployment"] or {"hosts": 1, "executor": "mp"}
+    deployment = p["deployment"] or {"hosts": 1, "executor": "mp", "directory": "", "has_token": False}
     launch = arguments.Launch(
         args=p["args"],
         speculative=p["speculative"],
@@ -157,8 +173,14 @@ def main() -> None:
         has_key=p["has_api_key"],
         hosts=deployment["hosts"],
         executor=deployment["executor"],
+        directory=deployment["directory"],
+        has_token=deployment["has_token"],
     )
-    result = {"faults": arguments.faults(launch), "environment": arguments.needed(launch)}
+    result: dict[str, Any] = {
+        "faults": arguments.faults(launch),
+        "environment": arguments.needed(launch),
+        "workers": arguments.workers(launch),
+    }
     if result["faults"]:
         module.fail_json(msg="\n".join(["Nothing was stopped or started.", *result["faults"]]), **result)
     module.exit_json(changed=False, **result)

@@ -28,7 +28,8 @@ options:
   content:
     description:
       - What the release is made of, as it is to be told. No secrets.
-      - C(argv), the command line of the server, and C(path) of C(target) and C(drafter) are what is tried.
+      - C(argv), the command line of the server, C(ray), that of a Ray which is started before, if any, and C(path) of C(target) and
+        C(drafter) are what is tried.
     type: dict
     required: true
   launcher:
@@ -172,7 +173,8 @@ def write(module: AnsibleModule, instance: str, wanted: release.Release, user: s
 def try_it(module: AnsibleModule, wanted: release.Release, user: str | None) -> None:
     content = wanted.content
     models = [content[model]["path"] for model in ("target", "drafter") if "path" in content.get(model, {})]
-    refused = trial.hindrance(content["argv"], models, wanted.environment, user) if content.get("argv") else ""
+    commands = [content[name] for name in ("argv", "ray") if content.get(name)]
+    refused = next(filter(None, (trial.hindrance(c, models, wanted.environment, user) for c in commands)), "")
     if refused and module.check_mode:
         module.warn(f"As things are, it would not be written. {refused}")
     elif refused:

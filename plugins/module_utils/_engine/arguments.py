@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.llmops.vllm.plugins.module_utils._engine import parallel
+from ansible_collections.llmops.vllm.plugins.module_utils._engine import parallel, ray
 from ansible_collections.llmops.vllm.plugins.module_utils._engine.parallel import number
 
 _TOGETHER = "Have the inventory say it: vllm_deployment is the group of the hosts that run one server"
@@ -47,7 +47,8 @@ class Launch:
     drafter: the drafter's config.json. version: of vLLM. gpus: how many devices there are, None where that can't be told.
     environment: what is asked for here of the server's environment, the rest of which may hold secrets.
     timeout: seconds that are waited for the server.
-    hosts: how many run this server together, by what executor. gpus and environment are those of the host that is looked at.
+    hosts: how many run this server together, by what executor. directory and has_token: Ray's, where it is that.
+    gpus and environment are those of the host that is looked at.
     """
 
     args: Mapping[str, Any]
@@ -63,6 +64,8 @@ class Launch:
     has_key: bool = False
     hosts: int = 1
     executor: str = "mp"
+    directory: str = ""
+    has_token: bool = False
 
 
 def faults(launch: Launch) -> list[str]:
@@ -70,7 +73,7 @@ def faults(launch: Launch) -> list[str]:
     named: dict[str, list[str]] = {}
     for name in launch.args:
         named.setdefault(str(name).lstrip("-").replace("_", "-"), []).append(str(name))
-    flags = {str(name).lstrip("-").replace("_", "-"): value for name, value in launch.args.items()}
+    flags = _flags(launch)
     found = [
         f"{' and '.join(names)} are one flag, given twice: keep one." for names in named.values() if len(names) > 1
     ]
@@ -82,6 +85,8 @@ def faults(launch: Launch) -> list[str]:
     found += _drafting(launch)
     found += _budget(flags, launch.speculative)
     found += _parallel(flags, launch)
+    if launch.hosts > 1 and launch.executor == ray.NAME:
+        found += ray.faults(workers(launch), launch.directory, launch.has_token)
     if _mixed(launch) and launch.environment.get(RUNNER, "1") != "1":
         found.append(
             "The drafter has sliding and full attention layers, which only the V2 model runner can run, and "
@@ -94,6 +99,15 @@ def faults(launch: Launch) -> list[str]:
 def needed(launch: Launch) -> dict[str, str]:
     """Variables that the launch needs in its environment, whatever else is in there."""
     return {RUNNER: "1"} if _mixed(launch) else {}
+
+
+def workers(launch: Launch) -> int | None:
+    """How many each host has, None where that can't be told."""
+    return parallel.share(_flags(launch), launch.hosts)
+
+
+def _flags(launch: Launch) -> dict[str, Any]:
+    return {str(name).lstrip("-").replace("_", "-"): value for name, value in launch.args.items()}
 
 
 def _mixed(launch: Launch) -> bool:

@@ -9,6 +9,7 @@ divisions that it takes leave a worker out, and the others wait for it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -68,6 +69,12 @@ def faults(flags: Mapping[str, Any], hosts: int, executor: str, gpus: int | None
             f"{gpus} here{_said(visible)}: lower them, or have more hosts in the group of vllm_deployment."
         )
     return found
+
+
+def share(flags: Mapping[str, Any], hosts: int) -> int | None:
+    """How many workers each of so many hosts has, None where that can't be told."""
+    sizes = [size(flags, name) for name in (TENSOR, STAGES, CONTEXT, REPLICAS)]
+    return None if None in sizes else math.prod(n for n in sizes if n is not None) // hosts
 
 
 def _one_host(tensor: int | None, stages: int | None, gpus: int | None, visible: str | None) -> list[str]:

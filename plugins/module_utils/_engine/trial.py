@@ -26,14 +26,14 @@ PATIENCE = 300.0  # seconds for the first import of an engine on a cold disk
 def hindrance(
     argv: Sequence[str], directories: Sequence[str], environment: Mapping[str, str | None], user: str | None
 ) -> str:
-    """Why `vllm` in argv[0] would refuse the words after it or can't read the directories, in a sentence; empty if all is well.
+    """Why the program in argv[0], vllm or ray, would refuse the words after it or can't read the directories, in a sentence; empty if all is well.
 
     environment: the server's, whose only other variable is a PATH. user: whom to ask as, None for whoever we are.
     """
     python = os.path.join(os.path.dirname(argv[0]), "python")
     if not os.access(python, os.X_OK):
         return ""  # which the rehearsal of the start tells of
-    command = [python, "-c", inspect.getsource(tried), json.dumps(list(directories)), *argv[1:]]
+    command = [python, "-c", inspect.getsource(tried), json.dumps(list(directories)), *argv]
     path = {"PATH": os.pathsep.join([os.path.dirname(python), os.environ.get("PATH", os.defpath)])}
     try:
         done = programs.run(
@@ -47,7 +47,7 @@ def hindrance(
             **_as(user),
         )
     except subprocess.TimeoutExpired:
-        return f"vLLM was asked whether it takes the arguments, and gave no answer within {PATIENCE:g} s."
+        return f"{argv[0]} was asked whether it takes the arguments, and gave no answer within {PATIENCE:g} s."
     if done.returncode == 0:
         return ""
     return f"{argv[0]} was asked, as {user or 'this user'}, whether it would start so, and said: {_said(done.stderr) or done.returncode}."

@@ -121,6 +121,7 @@ class Judge:
         if self.begins(line):
             if self.launched or self.decided:
                 self._set_aside(line)
+            self.progress.stages = []  # of Ray, which a head starts before
             self.launched = True
         if self.profile.vllm and self.tracebacks.take(line):
             self._uncaught(line)

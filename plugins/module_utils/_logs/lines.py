@@ -18,7 +18,8 @@ _FORWARDER = re.compile(
     r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[\d.,:+-]*Z?) "
     r"(?:[\w.:-]+ (?P<program>[\w.@/\\-]+(?:\[\d+\])?): |std(?:out|err) [FP] )?"
 )
-_PROCESS = re.compile(r"\(([A-Za-z][^()\n]{0,60}?pid=\d+)\) ?|\[(rank\d+)\]: ?")
+# Ray says of a worker on another host where it is.
+_PROCESS = re.compile(r"\(([A-Za-z][^()\n]{0,60}?pid=\d+(?:, ip=[0-9A-Fa-f.:]+)?)\) ?|\[(rank\d+)\]: ?")
 _LEVEL = re.compile(
     r"(DEBUG|INFO|WARNING|ERROR|CRITICAL)"
     r"(?::\s+|\s+(?P<stamp>\d\d-\d\d \d\d:\d\d:\d\d)(?:[.,]\d+)?\s+\[[^\]\s]+:\d+\] ?)"

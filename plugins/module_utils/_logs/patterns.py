@@ -64,6 +64,7 @@ ANCHORS = (
     b"engine core exited unexpectedly",
     b"[shutdown] API server: shutdown triggered",
     b"     Shutting down",
+    b"Failed to connect to GCS within ",
     *ANEW,
 )
 """Once a start's first megabytes are past, every line that matters holds one of these, or one of:"""
@@ -110,6 +111,14 @@ FATAL = (
         r"\bdied unexpectedly\b",
         "Worker proc VllmWorker-0 died unexpectedly (exit code: -9), shutting down executor.",
         "Engine core proc EngineCore_DP0 died unexpectedly, shutting down client.",
+    ),
+    _p(
+        "ray_ended",
+        "fatal",
+        r"(?:^Ray ended with -?\d+|\(raylet\) rpc_client\.h:\d+: Failed to connect to GCS within \d+ seconds)",
+        "Ray ended with 1, before it was up.",
+        "2026-12-01 07:48:28,135\tERR scripts.py:122 -- [2026-12-01 07:48:27,284 E 75 75] (raylet) rpc_client.h:204: Failed to connect to"
+        " GCS within 10 seconds. GCS may have been killed.",
     ),
     _p(
         "startup_failed",
@@ -197,11 +206,12 @@ WRAPPERS = (
         "echo",
         "wrapper",
         r"^(?:\S+\.)?(?:EngineDeadError|CancelledError|BrokenPipeError|SystemExit|ConnectionResetError)\b"
-        r"|^RuntimeError: cancelled$|died with exit code|died unexpectedly"
+        r"|^RuntimeError: cancelled$|^RuntimeError: Executor failed\.$|died with exit code|died unexpectedly"
         r"|^(?:\S+\.)?(?:DistBackendError|DistNetworkError|DistStoreError|RuntimeError): [\s\S]*" + GONE,
         "EngineDeadError",
         "asyncio.exceptions.CancelledError",
         "RuntimeError: cancelled",
+        "RuntimeError: Executor failed.",
         "RuntimeError: Process ApiServer_0 (PID: 12) died with exit code 1",
         "RuntimeError: [../third_party/gloo/transport/tcp/pair.cc:534] Connection closed by peer [192.0.2.2]:41234",
         "torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3699, remote process exited or there was a network"
@@ -427,6 +437,30 @@ CAUSES = (
         hint=ELSEWHERE,
     ),
     _p(
+        "ray_peer_left",
+        PEER,
+        r"\bRayWorkerProc rank=\[[\d, ]+\] died unexpectedly|Failed to connect to GCS within \d+ seconds",
+        "RayWorkerProc rank=[1] died unexpectedly, shutting down executor.",
+        "2026-12-01 07:48:28,135\tERR scripts.py:122 -- [2026-12-01 07:48:27,284 E 75 75] (raylet) rpc_client.h:204: Failed to connect to"
+        " GCS within 10 seconds. GCS may have been killed.",
+        hint=ELSEWHERE,
+    ),
+    _p(
+        "ray_token",
+        "token",
+        r"AuthenticationError: .*(?:InvalidAuthToken|[Aa]uthentication token)",
+        "ray.exceptions.AuthenticationError: RPC error: InvalidAuthToken: Authentication token is missing or incorrect.",
+        hint="This host's Ray and the head's have not the same token: set vllm_deployment_ray_token, or vllm_serve_api_key of which it is"
+        " made, once for the group, and deploy all of its hosts.",
+    ),
+    _p(
+        "ray_platform",
+        "platform",
+        r"current platform \S+ does not support ray",
+        "ValueError: current platform cpu does not support ray.",
+        hint="This build of vLLM knows no devices that Ray could divide: set vllm_deployment_executor to mp, which needs no Ray.",
+    ),
+    _p(
         "no_answer",
         PEER,
         r"RPC call to \w+ timed out",
@@ -523,9 +557,12 @@ IDLE = (
         "still_waiting",
         "idle",
         r"^No available shared memory broadcast block found in \d+|^Waiting for \d+ (?:local|remote)"
+        r"|^Waiting for (?:creating|removing) a placement group |^Waiting for the head at "
         r"|^Engine \d+: Avg prompt throughput: 0\.0 tokens/s, Avg generation throughput: 0\.0 tokens/s, Running: 0",
         "No available shared memory broadcast block found in 60 seconds. This typically happens when some processes are hanging",
         "Waiting for 1 local, 0 remote core engine proc(s) to start.",
+        "Waiting for creating a placement group of specs for 10 seconds. specs=[{'GPU': 1.0}, {'GPU': 1.0}].",
+        "Waiting for the head at 192.0.2.1:29501: [Errno 111] Connection refused",
         hint="The processes wait for each other: a long compilation, or a GPU that hangs.",
     ),
 )

@@ -61,12 +61,23 @@ _ENGINE = (
 )
 _FOLLOWER = "Launching vLLM (v0.32.0) headless multiproc executor, with head node address 192.0.2.1:29501 for torch.distributed process group."
 _WORLD = "world_size=2 rank=0 local_rank=0 distributed_init_method=tcp://127.0.0.1:51111 backend=nccl"
+_RAY = "2026-12-01 07:39:24,401\tINFO scripts.py:1234 -- Local node IP: 192.0.2.2"
+_RAY_UP = "2026-12-01 07:39:30,680\tSUCC scripts.py:1251 -- Ray runtime started."
 _CACHE = "GPU KV cache size: 164,472 tokens, Maximum concurrency for 512 tokens per request: 321.24x"
 
 STAGES = (
+    _s("waiting for the head", r"^Waiting for the head at ", "Waiting for the head at 192.0.2.1:29501: timed out"),
+    _s("starting Ray", r"\tINFO scripts\.py:\d+ -- Local node IP: ", _RAY),
+    _s("joined by Ray", r"\tSUCC scripts\.py:\d+ -- Ray runtime started\.", _RAY_UP),
     _s("reading the configuration", r"^non-default args: ", "non-default args: {'port': 8000}"),
     _s("starting the engine", r"^Initializing a V1 LLM engine", _ENGINE),
     _s("starting the engine", r"^Launching vLLM \(v\S+\) headless multiproc executor", _FOLLOWER),
+    _s(
+        "waiting for the GPUs of all hosts",
+        r"^Waiting for creating a placement group ",
+        "Waiting for creating a placement group of specs for 10 seconds. specs=[{'GPU': 1.0}, {'GPU': 1.0}].",
+        "Ray has not as many GPUs as the workers need: a host has not joined, as its own log tells, or shows fewer GPUs to its server.",
+    ),
     _s(
         "joining the workers",
         r"^world_size=\d+ rank=\d+|^vLLM is using nccl",

@@ -143,6 +143,19 @@ def test_kernels_of_a_wheel_and_the_warning_that_they_are_older(home, repository
     assert f"WARNING: {warning}" in output
 
 
+def test_what_it_is_to_hold_besides(home, repository, tmp_path):
+    wheel = tmp_path / "besides-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as made:
+        made.writestr("besides.py", "")
+        made.writestr("besides-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: besides\nVersion: 1\n")
+        made.writestr("besides-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        made.writestr("besides-1.dist-info/RECORD", "")
+    output, directory = home.build(repository.head, extras=[str(wheel)])
+    assert last(output).startswith("INSTALLED")
+    assert list(directory.glob("venv/lib/python3*/site-packages/besides.py"))
+    assert stamp(directory)["request"]["extras"] == [str(wheel)]
+
+
 @pytest.fixture
 def server(repository, tmp_path):
     """Gives the stand-in's wheel to who knows the password and the signature; its address without them."""

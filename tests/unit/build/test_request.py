@@ -17,6 +17,7 @@ DATA = {
         "patches": [{"name": "a.patch", "text": "hunter2 in a patch"}],
         "wheel": "https://me:pass-word@host/vllm.whl?signature=canary-signature#sha256=abc",
         "constraints": ["torch @ https://me:canary-in-constraint@host/torch.whl?token=canary-token", "numpy<3"],
+        "extras": ["ray @ https://me:canary-in-extra@host/ray.whl?token=canary-token", "msgpack"],
         "environment": "digest",
     },
     "means": {
@@ -50,6 +51,7 @@ def test_what_all_may_read_has_no_secret(tmp_path):
     public = json.dumps(read(tmp_path).public())
     assert '"https://host/vllm.whl#sha256=abc"' in public
     assert '"torch @ https://host/torch.whl", "numpy<3"' in public
+    assert '"ray @ https://host/ray.whl", "msgpack"' in public
     for secret in ("pass-word", "hunter2", "canary", "token-1234"):
         assert secret not in public
 

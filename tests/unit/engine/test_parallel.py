@@ -13,7 +13,7 @@ SPECULATIVE = {"method": "dflash", "num_speculative_tokens": 7}
 
 
 def judged(args, hosts=2, executor="mp", **options):
-    return faults(Launch(args, SPECULATIVE, hosts=hosts, executor=executor, **options))
+    return faults(Launch(args, SPECULATIVE, hosts=hosts, executor=executor, **{"has_token": True, **options}))
 
 
 def sizes(tensor=1, stages=1, replicas=1, **others):

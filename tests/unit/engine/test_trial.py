@@ -102,3 +102,50 @@ def test_models_that_the_servers_user_may_not_read(build, tmp_path):
         in said
     )
     assert f"{tmp_path}/nowhere can't be read: No such file" in asked(build, directories=[f"{tmp_path}/nowhere"])
+
+
+START = """
+class Start:
+    def make_context(self, name, words):
+        if "--no-such-flag" in words:
+            raise ValueError("No such option: --no-such-flag")
+start = Start()
+"""
+
+
+@pytest.fixture
+def with_ray(build) -> Path:
+    package = build / "lib/ray/scripts"
+    package.mkdir(parents=True)
+    (package.parent / "__init__.py").write_text("__version__ = '2.60.0'")
+    (package / "__init__.py").touch()
+    (package / "scripts.py").write_text(START)
+    program = build / "bin/ray"
+    program.touch()
+    program.chmod(0o755)
+    return build
+
+
+def of_ray(build: Path, *words: str) -> str:
+    return trial.hindrance([str(build / "bin/ray"), "start", "--block", *words], [], {}, None)
+
+
+def test_a_ray_that_takes_its_arguments(with_ray):
+    assert of_ray(with_ray) == ""
+    assert "No such option: --no-such-flag" in of_ray(with_ray, "--no-such-flag")
+
+
+def test_a_build_without_ray(build):
+    said = of_ray(build)
+    assert f"{build}/bin/ray was asked" in said
+    assert "No module named 'ray'. Put Ray into the build: vllm_build_extras: [ray]" in said
+
+
+def test_a_ray_that_knows_no_token(with_ray):
+    (with_ray / "lib/ray/__init__.py").write_text("__version__ = '2.9.3'")
+    assert "Ray 2.9.3 knows no token, so anybody could run code by it: 2.52 is the first that does" in of_ray(with_ray)
+
+
+def test_a_ray_of_a_layer_has_no_program(with_ray):
+    (with_ray / "bin/ray").unlink()
+    assert "install Ray into the venv itself" in of_ray(with_ray)

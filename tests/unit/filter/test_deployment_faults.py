@@ -88,3 +88,39 @@ def test_who_failed_before_is_named_and_nothing_else(musters):
     assert deployment_faults({**musters, "gpu2": None}, "written", ["gpu2"]) == [
         "gpu2 has failed, or is out of reach: see above."
     ]
+
+
+def by_ray(rank: int) -> dict:
+    told = muster(rank)
+    content = told["content"]
+    content["deployment"]["executor"] = "ray"
+    ray = ["/opt/venv/bin/ray", "start", "--block", f"--node-ip-address=192.0.2.{rank + 1}", "--num-gpus=8"]
+    if rank:
+        content["argv"] = [*ray, "--address=192.0.2.1:29501"]
+    else:
+        content["ray"] = [*ray, "--head", "--port=29501", "--include-dashboard=false"]
+    return {**told, "ray": "ray-2.60.0 of python3.12"}
+
+
+def test_over_ray_a_follower_is_held_against_what_ray_is_told_at_the_head():
+    assert deployment_faults({"gpu1": by_ray(0), "gpu2": by_ray(1)}, "written", []) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda m: m.update(ray="ray-2.59.0 of python3.12"), "the Ray is ray-2.60.0 of python3.12 on gpu1 and ray-2.59.0 of python3.12 on gpu2."),
+        (lambda m: m["content"]["argv"].append("--num-gpus=4"), "--num-gpus of Ray is 8 on gpu1 and 4 on gpu2."),
+        (lambda m: m["content"]["argv"].append("--address=192.0.2.9:29501"), "where Ray meets is 192.0.2.1:29501 on gpu1 and 192.0.2.9:29501 on gpu2."),
+        (lambda m: m["content"]["target"].update(path="/srv/target"), "the path of the target is /opt/target on gpu1 and /srv/target on gpu2."),
+    ],
+)  # fmt: skip
+def test_over_ray_what_is_not_the_same_is_told(change, said):
+    follower = by_ray(1)
+    change(follower)
+    (found,) = deployment_faults({"gpu1": by_ray(0), "gpu2": follower}, "written", [])
+    assert said in found
+
+
+def test_a_ray_that_is_not_seen_is_not_compared():
+    assert deployment_faults({"gpu1": by_ray(0), "gpu2": {**by_ray(1), "ray": ""}}, "written", []) == []

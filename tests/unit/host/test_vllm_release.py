@@ -218,7 +218,7 @@ def vllm(tmp_path):
     """A program in vLLM's place whose Python refuses what it is asked and counts how often."""
     python = tmp_path / "bin/python"
     python.parent.mkdir()
-    python.write_text(f'#!/bin/sh\necho >> "{tmp_path}/asked"\necho "vllm: error: no" >&2\n[ "$5" != --bad ]\n')
+    python.write_text(f'#!/bin/sh\necho >> "{tmp_path}/asked"\necho "vllm: error: no" >&2\n[ "$6" != --bad ]\n')
     python.chmod(0o755)
     return str(tmp_path / "bin/vllm")
 

@@ -18,6 +18,8 @@ from ansible_collections.llmops.vllm.plugins.module_utils._logs.lines import par
         ("(Worker_TP0 pid=1) WARNING 11-30 06:57:11 [a.py:1] x", "Worker_TP0 pid=1", "WARNING", "x"),
         ("(VllmWorker rank=0 pid=5119) ERROR 04-22 16:40:40 [m.py:435] x", "VllmWorker rank=0 pid=5119", "ERROR", "x"),
         ("(EngineCore_0 pid=7) (VllmWorker TP1 pid=8) INFO 01-01 00:00:00 [a.py:1] x", "VllmWorker TP1 pid=8", "INFO", "x"),
+        ("(RayWorkerProc pid=8, ip=192.0.2.2) x", "RayWorkerProc pid=8, ip=192.0.2.2", "", "x"),
+        ("(RayWorkerProc pid=8, ip=2001:db8::2) (Worker_TP1 pid=8) INFO 01-01 00:00:00 [a.py:1] x", "Worker_TP1 pid=8", "INFO", "x"),
         ("[rank1]: ValueError: x", "rank1", "", "ValueError: x"),
         ("(APIServer pid=1) CRITICAL 11-30 06:57:11 [a.py:1] x", "APIServer pid=1", "CRITICAL", "x"),
         ("ERROR 11-30 06:57:11,123 [a.py:1] x", "", "ERROR", "x"),

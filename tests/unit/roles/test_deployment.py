@@ -76,3 +76,11 @@ def test_a_place_that_cannot_be_is_refused(hosts, group, options, said, tmp_path
     found = told(tmp_path, hosts, group, *options)
     assert said in found, found
     assert "See that its hosts reach each other" not in found
+
+
+@pytest.mark.parametrize("name", ["vllm_deployment_ray_token", "vllm_serve_api_key"])
+def test_a_secret_of_ray_that_differs_is_refused_and_not_told(name, tmp_path):
+    hosts = {"gpu1": {}, "gpu2": {name: "canary-2"}}
+    found = told(tmp_path, hosts, {**BIG, name: "canary-1", "vllm_deployment_executor": "ray"}, "-vvv")
+    assert f"{name} is another one for gpu2 than for gpu1" in found
+    assert "canary" not in found
