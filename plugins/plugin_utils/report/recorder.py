@@ -194,8 +194,11 @@ class Recorder:
             self._untouched.add(host.name)
 
     def _handed_on(self, host: Host, _stage: Stage | None, result: Result) -> None:
-        served = ((result.data or {}).get("ansible_facts") or {}).get("vllm_serve_result") or {}
+        facts = (result.data or {}).get("ansible_facts") or {}
+        served = facts.get("vllm_serve_result") or {}
         host.release = (served.get("content") or {}).get("id") or host.release
+        # Of several hosts that run one server, one is measured for all.
+        self._measured(host, _stage, dataclasses.replace(result, data=facts.get("vllm_verify_result") or {}))
 
     def so_far(self, at: float) -> Run | None:
         """The record while the run goes on. None as long as nothing of this collection was run."""

@@ -61,6 +61,15 @@ def test_a_stage_lasts_from_its_first_task_to_its_last():
     assert host.stages[4].steps[0]["name"] == "reading the configuration"
 
 
+def test_what_was_measured_at_the_head_counts_for_its_followers():
+    story = Story(["head", "follower"])
+    story.batch("head", "follower")
+    story.task("follower", "vllm_verify", 1, "set_fact", {"ansible_facts": {"vllm_verify_result": GOOD}})
+    (follower,) = [host for host in story.end().hosts if host.name == "follower"]
+    assert follower.verdict == "passed"
+    assert [measured.verdict for measured in follower.measurements] == ["pass"]
+
+
 def test_what_was_only_skipped_is_no_stage():
     story = Story(["a"])
     story.batch("a")
