@@ -275,7 +275,7 @@ def test_without_draining_some_are_lost(site, tmp_path):
     (tmp_path / "nothing.yml").write_text("[]\n")
     hooks = {f"vllm_rollout_{hook}": str(tmp_path / "nothing.yml") for hook in ("drain", "undrain")}
     with Load.on(site.routers) as load:
-        site.play("rollout", well=None, vllm_serve_args={**ARGS, "max-num-seqs": 3}, **hooks)
+        site.play("rollout", well=None, vllm_serve_args={**ARGS, "max-num-seqs": 5}, **hooks)
     assert load.lost != []
 
 
