@@ -147,7 +147,7 @@ def test_the_project_has_a_thin_playbook_for_each_of_ours():
     for name, content in wrappers.items():
         (only,) = content
         ours = yaml.safe_load((machine.CLONE / f"playbooks/{name}.yml").read_text())
-        assert only == {"name": ours[0]["name"], "ansible.builtin.import_playbook": f"llmops.vllm.{name}"}
+        assert only == {"name": ours[-1]["name"], "ansible.builtin.import_playbook": f"llmops.vllm.{name}"}
     galaxy = yaml.safe_load((machine.CLONE / "galaxy.yml").read_text())
     (asked,) = yaml.safe_load((AWX / "project/collections/requirements.yml").read_text())["collections"]
     assert (asked["name"], asked["type"]) == (f"{galaxy['repository']}.git", "git")

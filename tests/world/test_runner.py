@@ -115,5 +115,5 @@ def test_what_a_survey_gives_is_text(job):
     ended = job("rollout", "--cmdline=--check", hosts=hosts, **answers)
     assert ended.code == 0
     starts = [data["name"] for data in ended.of("playbook_on_play_start")]
-    assert starts == ["Roll out"] * 2
+    assert starts[1:] == ["Roll out"] * 2, "after the one that makes the hosts known"
     assert ended.hosts == set(hosts)
