@@ -266,7 +266,7 @@ def test_a_follower_killed_on_the_way_is_named(stopped):
 def test_a_head_killed_on_the_way_is_named(stopped):
     site = stopped
     with site.start("site") as run:
-        wait_for("both load", lambda: all(site.pids()), 120)
+        wait_for("the follower looks for its head", site.joins, 180)
         site.head.run("systemctl kill --signal KILL vllm-default.service")
         said = " ".join(run.communicate()[0].split())
     print(said, flush=True)
@@ -290,7 +290,7 @@ def test_a_follower_cut_off_on_the_way_is_named(stopped):
     """Ansible does not reach it either: what runs there ends when it is seen again."""
     site = stopped
     with site.start("site") as run:
-        wait_for("both load", lambda: all(site.pids()), 120)
+        wait_for("the follower looks for its head", site.joins, 180)
         site.follower.link.cut()
         said = " ".join(run.communicate()[0].split())
     site.follower.link.heal()
