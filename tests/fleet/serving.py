@@ -131,10 +131,14 @@ def lay(host: Host, models: str) -> None:
 
 
 def served(host: Host) -> dict[int, str]:
-    """vLLM's processes on a host: pid and command."""
+    """vLLM's processes on a host: pid and command. A release on trial, which Python is given as text, is none: it serves nothing."""
     listed = host.run("ps -eo pid=,args=").stdout.splitlines()
     rows = (line.split(None, 1) for line in listed)
-    return {int(pid): args for pid, args in rows if "/bin/vllm" in args or args.startswith("VLLM::")}
+    return {
+        int(pid): args
+        for pid, args in rows
+        if args.startswith("VLLM::") or ("/bin/vllm" in args and " -c " not in args)
+    }
 
 
 def changed(said: str) -> int:
