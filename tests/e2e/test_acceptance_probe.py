@@ -205,7 +205,7 @@ def test_a_hang_is_found_though_health_says_200(right):
     finally:
         os.kill(core, signal.SIGCONT)
     assert result["verdict"] == "unreachable"
-    assert "The engine hangs: not one token within 5 s" in result["msg"]
+    assert "The engine hangs: not one token within " in result["msg"]
     assert "/health says 200" in result["msg"]
     assert right.probe(api_key="the-key")["verdict"] == "pass"
 

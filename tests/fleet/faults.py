@@ -577,7 +577,7 @@ SECTIONS: dict[str, tuple[Fault, ...]] = {
         _engine(
             "engine-frozen-first-token",
             "It hangs at its first token",
-            "The engine hangs: not one token within 5 s",
+            "The engine hangs: not one token within … s. /health gives no answer",
             "it goes on when it can; else restart.yml starts it anew",
         ),
         _engine(
