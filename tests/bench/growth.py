@@ -24,6 +24,8 @@ from ansible_collections.llmops.vllm.tests.fleet.host import Host
 from ansible_collections.llmops.vllm.tests.fleet.serving import PAIR, lay, variables
 
 SIZES = {"site": (1, 10, 100), "status": (1, 10, 100, 500)}
+BOOKS = {"site": "../tests/bench/unmeasured", "status": "status"}
+TITLES = {"site": "site.yml, but for its measurement,", "status": "status.yml"}
 
 
 def measure() -> Iterator[Result]:
@@ -52,7 +54,7 @@ def _result(book: str, runs: dict[int, Played]) -> Result:
     }
     return Result(
         f"f-growth-{book}",
-        f"{book}.yml on more and more hosts",
+        f"{TITLES[book]} on more and more hosts",
         f"With nothing to do. The hosts are names of one machine, over a local connection, {FORKS} forks, so its cores do the hosts' work as well.",
         ("seconds", "seconds per host", "MiB on the controller"),
         rows,
@@ -74,7 +76,7 @@ def _play(host: Host, book: str, hosts: int) -> Played:
             "LANG": "C.UTF-8",
             "ANSIBLE_CONFIG": str(CLONE / "ansible.cfg"),
             "ANSIBLE_HOME": "/root/.ansible",
-            "ANSIBLE_CALLBACK_REPORT_DIRECTORY": "/root/reports",
+            "VLLM_REPORT_DIRECTORY": "/root/reports",
             "ANSIBLE_FORKS": str(FORKS),
             "ANSIBLE_NOCOLOR": "1",
         }
@@ -90,7 +92,7 @@ def _play(host: Host, book: str, hosts: int) -> Played:
                 "-e",
                 "ansible_python_interpreter=/usr/bin/python3",
             ),
-            f"playbooks/{book}.yml",
+            f"playbooks/{BOOKS[book]}.yml",
         ]
         words = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), *play]
         return subprocess.Popen(
