@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import resource
 import subprocess
 import tempfile
 import time
@@ -31,7 +32,7 @@ class Played:
 
 
 def played(start: Callable[[dict[str, str]], subprocess.Popen[str]]) -> Played:
-    """start is given variables of the environment. Raises RuntimeError if the play fails."""
+    """start is given variables of the environment. Raises RuntimeError if the play fails, or if what it held in memory can't be told."""
     with tempfile.TemporaryDirectory() as place:
         ssh = Path(place) / "ssh"
         ssh.write_text(COUNTING)
@@ -45,6 +46,9 @@ def played(start: Callable[[dict[str, str]], subprocess.Popen[str]]) -> Played:
         seconds = time.monotonic() - began
         if process.returncode:
             raise RuntimeError(f"{process.args} ended with {process.returncode}:\n{output}")
+        # Linux counts to a process what the one that started it held until then (getrusage(2): ru_maxrss outlives execve).
+        if usage.ru_maxrss <= resource.getrusage(resource.RUSAGE_SELF).ru_maxrss:
+            raise RuntimeError(f"{process.args} held {usage.ru_maxrss} KiB, or this process did before it")
         return Played(
             seconds,
             usage.ru_utime + usage.ru_stime,

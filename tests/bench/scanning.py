@@ -15,7 +15,7 @@ from ansible_collections.llmops.vllm.tests.bench.results import CLONE, Result
 LOGS = CLONE / "tests/corpus/logs"
 GIGABYTES = 0.5
 OURS = """
-import json, resource, sys, time
+import json, sys, time
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.follow import Follower
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.judge import Judge
 from ansible_collections.llmops.vllm.plugins.module_utils._logs.life import Process
@@ -25,7 +25,10 @@ from ansible_collections.llmops.vllm.plugins.module_utils._logs.wake import Wake
 
 began = time.perf_counter()
 Wait(Follower(sys.argv[1]), Judge(Profile()), Process(), Waker(), Limits(0)).run()
-print(json.dumps([time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024]))
+seconds = time.perf_counter() - began
+# Not ru_maxrss, which counts what the process held that started this one.
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM:"))
+print(json.dumps([seconds, int(peak.split()[1]) / 1024]))
 """
 
 
