@@ -213,10 +213,11 @@ def _waiting(fleet: Fleet) -> Result:
     return Result(
         "b-waiting",
         f"Waiting {TIMEOUT} s beside a log of {MEGABYTES} MB",
-        "What it costs the host, less what a task costs there that only sleeps: processor time of all its processes, and bytes that they read.",
+        "What it costs the host, less what a task costs there that only sleeps: processor time of all its processes, and bytes that they read. "
+        "wait_for maps the log into its memory, which isn't counted as read.",
         ("% of a core", "processor seconds", "MB read"),
         rows,
-        "MB read",
+        "% of a core",
         [Target("Under 1 % of a core", rows["log_wait"][0], 1)],
     )
 
