@@ -32,7 +32,8 @@ def main() -> None:
     if len(names) == 1:
         measure(*names)
         return
-    for name in names:  # each by a process of its own, as what a process held is counted to all that it starts (plays.py)
+    # Each by a process of its own, as what a process held is counted to all that it starts (plays.py).
+    for name in names:
         subprocess.run([sys.executable, "-m", __spec__.parent, name], check=True)
 
 
