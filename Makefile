@@ -8,7 +8,7 @@
 #   make test          lint, sanity, unit, world, engine, and the quick part of faults
 #   make lint          ruff, mypy, yamllint, ansible-lint, shellcheck
 #   make sanity        ansible-test sanity, with no rule ignored
-#   make unit          the unit tests
+#   make unit          the unit tests, and the roles and playbooks as plays over doubles
 #   make world         the collection as a tarball, under what AWX runs it with, and over the ansible-cores and Pythons that the machine has
 #   make ansible-test  the unit tests and the integration targets by ansible-test, and the rest of the matrix of ansible-cores and Pythons
 #   make engine        the real engine, driven by the playbooks
@@ -97,7 +97,7 @@ lint: .venv/test | $(LINK)
 	shellcheck .ci/run requirements/check.sh tests/fleet/boot.sh
 
 unit: .venv/test | $(LINK)
-	pytest -n 2 tests/unit
+	pytest -n 2 tests/unit tests/plays
 
 sanity: .venv/test | $(LINK)
 	python tests/world/ansible_test.py sanity

@@ -2,7 +2,7 @@
 
 It suffices where a fault strikes the connection, the host, a disk or a process: those never ask what the engine computes. What it says is
 the log of a real start (tests/corpus/logs/ready.log), and what it answers has the form of vLLM 0.32.0's answers
-(tests/unit/engine/double.py). What the engine itself does under a fault is asked of the real one, in tests/e2e and test_faults_engine.py.
+(tests/unit/engine/double.py). What the engine itself does under a fault is asked of the real one, in tests/e2e and the tests with the mark `engine`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,11 @@ sys.path.insert(0, str(Path(__file__).parent))
 import machine
 
 PYTHONS = [f"3.{minor}" for minor in range(9, 15)]
-MORE = {"sanity": ["--exclude", "tests/corpus/"], "units": ["--venv", "--python", machine.here()]}
+MORE = {
+    "sanity": ["--exclude", "tests/corpus/"],
+    # By itself it counts cores, of which two may be one's threads.
+    "units": ["--venv", "--python", machine.here(), "--num-workers", str(os.cpu_count())],
+}
 HOME = machine.CACHE / "ansible-test"
 WANTED = """
 import types

@@ -75,7 +75,7 @@ def test_a_controller(core, python, collections, tmp_path):
 
     tried = [
         "tests/unit/filter",
-        *(f"tests/unit/roles/test_{name}.py" for name in ("build_inputs", "launch", "misspelt")),
+        *(f"tests/plays/test_{name}.py" for name in ("build_inputs", "launch", "misspelt")),
     ]
     addopts = "addopts=--import-mode=importlib -p no:cacheprovider"
     done = subprocess.run(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-CLONE = Path(__file__).parents[3]
+CLONE = Path(__file__).parents[2]
 SAID = CLONE / "tests/unit/host/nvidia-smi/two-gpus"
 PLAY = """
 - hosts: localhost

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-CLONE = Path(__file__).parents[3]
+CLONE = Path(__file__).parents[2]
 WHEEL = "http://me:{0}password@127.0.0.1:1/vllm-0.32.0-py3-none-any.whl?sig={0}signature"
 SECRETS = {
     "vllm_build_wheel": WHEEL.format("canary-"),

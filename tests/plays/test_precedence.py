@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-CLONE = Path(__file__).parents[3]
+CLONE = Path(__file__).parents[2]
 FILES = [*CLONE.glob("roles/*/tasks/*.yml"), *CLONE.glob("playbooks/**/*.yml")]
 SECTIONS = ("pre_tasks", "tasks", "post_tasks", "block", "rescue", "always")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-CLONE = Path(__file__).parents[3]
+CLONE = Path(__file__).parents[2]
 PAIR = CLONE / "playbooks/files/tiny-pair"
 KEY = "canary-5f1d0c"
 SCRIPT = "import sys, time; open(sys.argv[-1], 'w').close(); time.sleep(600)"

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.llmops.vllm.tests.hub.hub import Hub
+from ansible_collections.llmops.vllm.tests.hub.python import with_huggingface_hub
 
-CLONE = Path(__file__).parents[3]
+CLONE = Path(__file__).parents[2]
 PAIR = CLONE / "playbooks/files/tiny-pair"
 TOKEN = "hf_of_a_user_that_may"
 PLAY = """
@@ -91,8 +92,8 @@ class Plays:
 
 
 @pytest.fixture
-def plays(tmp_path, hub, python):
-    return Plays(tmp_path, hub, python)
+def plays(tmp_path, hub):
+    return Plays(tmp_path, hub, str(with_huggingface_hub()))
 
 
 def changed(said: str) -> int:

@@ -14,7 +14,7 @@ import yaml
 
 from ansible_collections.llmops.vllm.plugins.plugin_utils import variables
 
-CLONE = Path(__file__).parents[3]
+CLONE = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(

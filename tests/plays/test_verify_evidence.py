@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-CLONE = Path(__file__).parents[3]
+CLONE = Path(__file__).parents[2]
 PROBE = """
 from ansible.module_utils.basic import AnsibleModule
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-CLONE = Path(__file__).parents[3]
+CLONE = Path(__file__).parents[2]
 # Stands in for vLLM, since the question is what arrives there, not what it does with it.
 ECHO = f"#!{sys.executable}\nimport json, os, sys\nprint(json.dumps([sys.argv, dict(os.environ)]))\n"
 # Stands in for `ray start --block`: at a head it says that it is up, as Ray does, and stays.

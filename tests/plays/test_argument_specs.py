@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-ROLES = sorted((Path(__file__).parents[3] / "roles").iterdir())
+ROLES = sorted((Path(__file__).parents[2] / "roles").iterdir())
 
 
 def load(path):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-CLONE = Path(__file__).parents[3]
+CLONE = Path(__file__).parents[2]
 PLAY = "- {hosts: localhost, gather_facts: false, roles: [llmops.vllm.vllm_host]}\n"
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-CLONE = Path(__file__).parents[3]
+CLONE = Path(__file__).parents[2]
 MODULE = """
 import os
 from ansible.module_utils.basic import AnsibleModule

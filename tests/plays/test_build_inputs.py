@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-CLONE = Path(__file__).parents[3]
+CLONE = Path(__file__).parents[2]
 REFUSED = {
     "relative": ({"vllm_build_mode": "existing", "vllm_build_venv": "venv"}, 'vllm_build_venv is "venv"'),
     "nowhere": ({"vllm_build_mode": "existing"}, 'vllm_build_venv is ""'),

@@ -13,7 +13,7 @@ import pytest
 
 from ansible_collections.llmops.vllm.tests.fleet.machine import wait_for
 
-CLONE = Path(__file__).parents[3]
+CLONE = Path(__file__).parents[2]
 PAIR = CLONE / "playbooks/files/tiny-pair"
 RIGHT = {
     "dflash_config": {"mask_token_id": 3, "target_layer_ids": [1, 3, 5]},

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-CLONE = Path(__file__).parents[3]
+CLONE = Path(__file__).parents[2]
 ROLE = CLONE / "roles/vllm_router"
 PLAY = [
     {
