@@ -16,10 +16,15 @@ sys.path.insert(0, str(Path(__file__).parent))
 import machine
 
 PYTHONS = [f"3.{minor}" for minor in range(9, 15)]
+ALIKE = ("installer", "patches", "proof")
 MORE = {
     "sanity": ["--exclude", "tests/corpus/"],
-    # By itself it counts cores, of which two may be one's threads.
-    "units": ["--venv", "--python", machine.here(), "--num-workers", str(os.cpu_count())],
+    # Each test has a process of its own there, so each would make the build anew that those of ALIKE share. By itself it counts cores, of
+    # which two may be one's threads.
+    "units": [
+        *("--venv", "--python", machine.here(), "--num-workers", str(os.cpu_count())),
+        *(word for name in ALIKE for word in ("--exclude", f"tests/unit/build/test_{name}.py")),
+    ],
 }
 HOME = machine.CACHE / "ansible-test"
 WANTED = """
