@@ -8,7 +8,7 @@
 #   make test          lint, sanity, unit, world, engine, and the quick part of faults
 #   make lint          ruff, mypy, yamllint, ansible-lint, shellcheck
 #   make sanity        ansible-test sanity, with no rule ignored
-#   make unit          the unit tests, and the roles and playbooks as plays over doubles
+#   make unit          the unit tests, and the roles and playbooks as plays that need no engine
 #   make world         the collection as a tarball, under what AWX runs it with, and over the ansible-cores and Pythons that the machine has
 #   make ansible-test  the unit tests and the integration targets by ansible-test, and the rest of the matrix of ansible-cores and Pythons
 #   make engine        the real engine, driven by the playbooks

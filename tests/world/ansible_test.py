@@ -1,7 +1,7 @@
 """Runs ansible-test on a real copy of the collection: sanity, with no rule ignored; units; integration.
 
-Of sanity the recorded logs are left out, of which each byte is as a server wrote it. The venvs that it makes are kept in a cache outside
-the clone.
+Of sanity the recorded logs are left out, of which each byte is as a server wrote it; of units three files, which only pytest runs. The
+venvs that it makes are kept in a cache outside the clone.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 import machine
 
 PYTHONS = [f"3.{minor}" for minor in range(9, 15)]
-ALIKE = ("installer", "patches", "proof")
+SHARE_A_BUILD = ("installer", "patches", "proof")
 MORE = {
     "sanity": ["--exclude", "tests/corpus/"],
-    # Each test has a process of its own there, so each would make the build anew that those of ALIKE share. By itself it counts cores, of
-    # which two may be one's threads.
+    # Each test has a process of its own there, so each would make that build anew. By itself it counts cores, of which two may be one's
+    # threads.
     "units": [
         *("--venv", "--python", machine.here(), "--num-workers", str(os.cpu_count())),
-        *(word for name in ALIKE for word in ("--exclude", f"tests/unit/build/test_{name}.py")),
+        *(word for name in SHARE_A_BUILD for word in ("--exclude", f"tests/unit/build/test_{name}.py")),
     ],
 }
 HOME = machine.CACHE / "ansible-test"
